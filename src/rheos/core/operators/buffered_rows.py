@@ -1,8 +1,8 @@
 """Buffered rows: columns of rows that the watermark has not passed, and the snapshot parts that store
 them.
 
-A chain of parts stores the rows that arrived, not which of them were delivered. Delivered rows are
-those at or before the watermark of their key group, and every snapshot stores these watermarks anew.
+A chain of parts stores the rows that arrived, but not which of them were delivered. A row was delivered
+if it is at or before the watermark of its key group. Every snapshot stores these watermarks anew.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class _Run(NamedTuple):
 
 
 class _Runs:
-    """Runs of rows, each sorted by time. Rows that the watermark has passed are cut off without looking
-    at the others. Small runs are merged."""
+    """Runs of rows, each sorted by time. Rows that the watermark has passed are cut off without a
+    search of the others. Small runs are merged."""
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []
@@ -53,7 +53,7 @@ class _Runs:
 
     def _merged(self) -> list[_Run]:
         """Merge neighbouring runs only, so that rows of the same time stay in order of arrival. Each
-        run is more than twice as large as the next, so there are few."""
+        run is more than twice as large as the next, so there are few runs."""
         groups: list[tuple[int, list[_Run]]] = []
         for run in self._runs:
             size, runs = len(run.stamps), [run]
@@ -106,8 +106,8 @@ class BufferedRows:
         """Buffered rows that arrived since the last snapshot; None if the next is a full one."""
 
     def passed(self, rows: Batch, watermark_ms: int) -> npt.NDArray[np.bool_]:
-        """Return which rows are too late to be delivered in order: all rows up to `watermark_ms`, or
-        more before the restart, were delivered for their key group."""
+        """Return which rows are too late to be delivered in order. For the key group of such a row, all
+        rows up to `watermark_ms` were delivered, or even more before the restart."""
         return self._delivered.passed(rows, self._keys, watermark_ms)
 
     def add(self, rows: Batch) -> None:

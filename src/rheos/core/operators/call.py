@@ -178,7 +178,7 @@ def _complete_rows(batch: Batch, names: Sequence[str]) -> pa.Array | None:
 
 
 def _placed(results: pa.Array, is_called: pa.Array) -> pa.Array:
-    """Return an array with the values at the rows of the mask `is_called`, and null at the others."""
+    """Return an array with the values at the rows of the mask `is_called`, and null at other rows."""
     ordinal = pc.subtract(pc.cumulative_sum(is_called.cast(pa.int64())), 1)
     return results.take(pc.if_else(is_called, ordinal, None))
 

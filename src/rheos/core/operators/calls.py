@@ -43,7 +43,7 @@ _NO_EVENT_TIME = (
 
 
 class Timer(NamedTuple):
-    """A fired timer, shown in errors in place of the record."""
+    """Timer that has fired, as errors show it in place of the record."""
 
     timestamp_ms: int
 

@@ -29,7 +29,7 @@ def table_columns(schema: pa.Schema) -> pa.Schema:
 
 
 def goes(batch: Batch) -> npt.NDArray[np.bool_]:
-    """Return which rows are deletions or retractions."""
+    """Return which rows delete or retract a row."""
     found: npt.NDArray[np.bool_] = pc.is_in(batch.column(OP), _GOES).to_numpy(zero_copy_only=False)
     return found
 
@@ -37,8 +37,8 @@ def goes(batch: Batch) -> npt.NDArray[np.bool_]:
 def change_stored_row(
     state: MapStore, limit: KeyLimit, there: dict[str, Any], key: Key, item: str, row: Any
 ) -> None:
-    """Store a row of a key, or remove it if `row` is None. `there` is a copy of the key's rows, which
-    is changed in the same way. Raises InputError if the key has too many rows."""
+    """Store a row of a key, or remove it if `row` is None. The same change is made to `there`, a copy
+    of the key's rows. Raise InputError if the key has too many rows."""
     if row is None:
         if there.pop(item, None) is not None:
             state.remove(key, item)

@@ -1,6 +1,6 @@
 """`connect`: one function over the rows of two streams, in the order in which they arrive.
 
-Two plain functions, and functions that map, are called as the two methods of one function.
+Two plain functions are called like the two methods of one function object.
 
 ```python
 class Both(rh.CoProcessFunction):

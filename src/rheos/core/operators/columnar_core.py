@@ -41,7 +41,7 @@ class Delivery:
     slots: Slots
     hidden: HiddenColumns
     event_times: Stamps | None
-    """Event times of the calls for rows, if state expires by them."""
+    """Event times of the calls for rows, if state expires by event time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,11 @@ class DueTimers:
     times: Stamps
     slots: Slots
     event_times: Stamps | None
-    """Event times of the calls for timers, if state expires by them."""
+    """Event times of the calls for timers, if state expires by event time."""
 
     def hidden(self) -> HiddenColumns:
-        """Return the hidden columns of rows that the calls emit. A timer belongs to no split; it fires
-        when the watermark passes it."""
+        """Return the hidden columns of rows that the calls emit. A timer belongs to no split, because
+        it fires when the stream's watermark passes it."""
         marks = np.full(len(self.times), MIN_TIMESTAMP_MS, np.int64)
         return HiddenColumns(self.times, marks, self.times - 1)
 
@@ -97,7 +97,8 @@ class ColumnarCore(ProcessCore):
 
     @abstractmethod
     def _timers(self, due: DueTimers) -> Generator[Out, None, int]:
-        """Call the function for due timers, at least one. Return the number of timers called."""
+        """Call the function for due timers, at least for one. Return the number of timers for which it
+        was called."""
 
     def _flush(self) -> Iterator[Out]:
         """Yield output that was emitted but not yielded yet."""
@@ -137,8 +138,8 @@ class ColumnarCore(ProcessCore):
         self.state.leave()
 
     def _event_times(self, *times: Stamps | None) -> Stamps | None:
-        """Return the event times of calls: the latest of these and of the passed time; None if no state
-        expires by them."""
+        """Return the event times of calls: the later of these times and the time that all calls have
+        passed. Return None if no state expires by event time."""
         if not self._expires_by_event_time:
             return None
         passed_ms = np.array(self.scope.passed_ms, np.int64)

@@ -96,8 +96,8 @@ Filled = dict[str, npt.NDArray[Any]]
 
 _SMALLEST = 256
 _RESULTS = 2
-"""Position of the first output in a loop's results: before it are the next row and the number of timer
-changes."""
+"""Position of the first output among a loop's results. The next row and the number of timer changes
+come before it."""
 
 
 class CompiledCore(ColumnarCore):

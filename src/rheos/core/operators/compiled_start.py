@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def check_compiles(function: Any, typing: Typing) -> bool:
-    """Return whether the function is compiled. It is not if it cannot be compiled and asks to be
-    interpreted in that case.
+    """Return whether the function is compiled. Return False if it cannot be compiled, and its mark asks
+    for interpretation in that case.
 
     Raise ProgramError, at the line that cannot be compiled, or ConfigurationError if no compiler is
     installed.

@@ -128,7 +128,8 @@ class OperatorContext:
     """Local folder of this operator alone. It is created at first use and deleted with the task. None
     if the machine has no disk."""
     counters: dict[str, int] = field(default_factory=dict)
-    """The operator's counts by name, such as `late`. Reported with its progress."""
+    """Counts of the operator by name, such as `late`. The task reports them with the operator's
+    progress."""
     accumulators: dict[str, AccumulatorReport] = field(default_factory=dict)
     """Accumulators of the operator's function, reported with its progress."""
     gauges: dict[str, Callable[[], float]] = field(default_factory=dict)
@@ -157,7 +158,7 @@ Restored = Mapping[str, Iterable[pa.Table]]
 """State by name. The tables of one state are in the order in which they apply: a full one, then its
 deltas. They are read and decoded during the iteration. Tables of KEYED state have only rows of the
 subtask's key groups; LIST rows are those assigned to this subtask. State that was stored as files is a
-`protocol.snapshots.RestoredState`, which has them in `files`."""
+`protocol.snapshots.RestoredState`, whose `files` has them."""
 
 
 class Operator(ABC):
@@ -174,8 +175,8 @@ class Operator(ABC):
         """Prepare to run. If `restored` is not empty, continue from that state."""
 
     def away_ms(self) -> float:
-        """Return for how many ms the called server has not answered; 0 if it answers, or if the
-        operator calls none. A metric, read about once a second."""
+        """Return the time in ms for which the called server has not answered; 0 if it answers, or if
+        the operator calls none. The value is a metric, read about once a second."""
         return 0.0
 
     def keys_held(self) -> int | None:
@@ -248,16 +249,17 @@ class RowOrder(Enum):
     """The order of input rows that an operator's output depends on."""
 
     NONE = "none"
-    """The output depends on no order: each row is processed by itself."""
+    """The output depends on no order: each row is processed independently."""
     OF_SPLIT = "of split"
-    """The order within a split. Across splits, event time decides the order, or rows are independent.
+    """The output depends on the order within a split. Across splits, event time decides the order, or
+    rows are independent.
     """
     OF_ARRIVAL = "of arrival"
-    """The order in which the rows of all splits and ports arrive."""
+    """The output depends on the order in which the rows of all splits and ports arrive."""
 
 
 ASKS_OUTSIDE = "it queries an external system, whose answers change over time"
-"""Reason that an operator which calls other systems returns from `OperatorSpec.differs_elsewhere`."""
+"""Reason for `OperatorSpec.differs_elsewhere` if the operator calls other systems."""
 
 
 class Phases(NamedTuple):
@@ -278,13 +280,13 @@ class OperatorSpec(Spec):
     worker builds from it. A spec is a frozen dataclass, and picklable.
 
     `Program.add` stores it with its inputs, which specify how their rows are distributed. The planner,
-    the runtimes, `explain`, `why` and `fork` learn everything that they need from the methods below.
-    The defaults are safe for any operator: it reads all columns, and depends on any order.
+    the runtimes, `explain`, `why` and `fork` get everything that they need from the methods below. The
+    defaults are safe for any operator: it reads all columns, and depends on any order.
     """
 
     is_pure: ClassVar[bool] = False
-    """Whether it calls no code of the user. Then an input row need not be processed if its output row
-    is dropped."""
+    """Whether the operator calls no code of the user. Then it need not process an input row whose
+    output is dropped."""
 
     @abstractmethod
     def operator(self, ctx: OperatorContext) -> Operator:
@@ -318,8 +320,8 @@ class OperatorSpec(Spec):
 
     @property
     def emits_without_rows(self) -> bool:
-        """Whether it emits a row if none arrives. All rows of such an operator have one key. A batch
-        job runs it in one task, which Spark starts even if no row arrives."""
+        """Whether the operator emits a row if none arrives. All rows of such an operator have one key.
+        A batch job runs it in one task, which Spark starts even if no row arrives."""
         return False
 
     @property
@@ -343,12 +345,13 @@ class OperatorSpec(Spec):
         return None
 
     def narrowed(self, tag: str, columns: pa.Schema, gone: frozenset[str]) -> pa.Schema:
-        """Return the columns of an output if its input lacks the columns `gone`, which are not read."""
+        """Return the columns of an output if its input lacks the columns `gone`, which the operator
+        does not read."""
         return columns
 
     def keeps_columns(self, columns: Collection[str]) -> bool:
-        """Return whether each output row is one input row with these columns unchanged, made without
-        other rows. `debug` drops rows of other keys before such operators."""
+        """Return whether each output row is one input row with these columns unchanged, and depends on
+        no other rows. `debug` drops rows of other keys before such operators."""
         return False
 
     def predicates(self) -> Sequence[pl.Expr]:
@@ -426,26 +429,27 @@ class StartedWork(ABC):
 
     @abstractmethod
     def ready(self) -> bool:
-        """Whether `finish` may be called. The task reads it often, so it is quick. Reading it also
-        collects answers that have arrived and retries failed calls. Raise an error to end the attempt.
+        """Whether `finish` may be called. The task reads it often, so it is fast. Reading it also
+        collects answers that have arrived and retries failed calls. It raises an error to end the
+        attempt.
         """
 
     def wake_after_us(self) -> int | None:
-        """Return after how many µs to read `ready` again, while it is False. None: a completion on the
-        I/O executor wakes the task."""
+        """Return the time in µs after which to read `ready` again, while it is False. None: a
+        completion on the I/O executor wakes the task."""
         return None
 
     def part(self, batch: Batch) -> SplitBatch | None:
         """Return the rows that may be emitted ahead of the others, while `ready` is False. They may
-        also overtake earlier batches, up to the last mark. None: no row may overtake, or none was
-        looked for so far. The other rows stay at the input, and their work has already begun."""
+        also overtake earlier batches, up to the last mark. None: no row may overtake, or the search for
+        such rows is not due. The other rows stay at the input, and their work has already begun."""
         return None
 
     def joined(self, other: StartedWork) -> StartedWork | None:
         """Return work that finishes both as one batch, with the rows of `other` after its own.
 
-        Returns None if they may not share a batch. If they do, the operator, and not credits, bounds
-        the rows that have stayed.
+        Return None if they may not share a batch. Rows that are joined are no longer bounded by
+        credits, so the operator bounds them.
         """
         return None
 
@@ -478,7 +482,8 @@ class AsyncOperator(Operator):
 
 class CommittingOperator(Operator):
     """An operator with a second phase. For each checkpoint in the log, the task calls `commit` on the
-    I/O executor with the checkpoint's committables. Committing the same ones again does nothing."""
+    I/O executor with the checkpoint's committables. A second commit of the same committables has no
+    effect."""
 
     @property
     def published_by_driver(self) -> bool:

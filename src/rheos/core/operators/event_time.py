@@ -126,10 +126,10 @@ class EventTimeSpec(AssignedTimeSpec):
 
 
 class EventTimeOperator(Operator):
-    """Assigns event times and watermarks to the batches of a source. A batch belongs to one split,
-    because those of a source do and no operator of its chain merges batches.
+    """Assigns event times and watermarks to the batches of a source. A batch belongs to one split:
+    batches of a source do, and no operator of the chain merges batches.
 
-    Its state is restored in every subtask for all splits, as that of the source is.
+    Every subtask restores the state of all splits, as in the source.
     """
 
     def __init__(self, ctx: OperatorContext, spec: EventTimeSpec) -> None:
@@ -184,8 +184,8 @@ class EventTimeOperator(Operator):
         yield Out(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def _merged(self, split: int, wm: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the operator's watermark before each of the next rows of a split. `wm` holds the
-        split's watermark before each."""
+        """Return the operator's watermark before each of the next rows of a split. `wm` has the split's
+        watermark before each row."""
         merged = np.clip(wm, None, min(self._marks(but=split), default=MAX_TIMESTAMP_MS))
         np.clip(merged, self._watermark, None, out=merged)
         self._watermark = int(merged[-1])
@@ -217,8 +217,8 @@ class EventTimeOperator(Operator):
             self._latest[split] = max(self._latest.get(split, MIN_TIMESTAMP_MS), reached_ms)
 
     def idle(self) -> bool:
-        """Return whether the operator is idle. It is if unread splits exist or may be discovered, and
-        each of those that exist has had no rows for `idle_after`."""
+        """Return whether the operator is idle. It is idle if unread splits exist or may be discovered,
+        and all existing ones have had no rows for `idle_after`."""
         assert self._source is not None
         unread = self._source.unread(self._idle_after_us)
         return (bool(unread) or self._source.may_find) and all(idle for _, idle in unread)

@@ -1,9 +1,9 @@
 """`with_event_time` downstream of an exchange: assigns another event time to the results of operators.
 
-The rows of a split do not arrive here in their order, so the new times cannot advance event time by
-themselves. But each row has an event time already: that of the row, timer or window that produced it.
-The new time may be up to `bound` before it. So the new watermark is the old one minus the bound, and a
-row whose new time is further back is late:
+The rows of a split do not arrive in their order, so the new times alone cannot advance event time. But
+each row already has an event time: that of the row, timer or window that produced it. The new time may
+be up to `bound` earlier. So the new watermark is the old one minus the bound, and a row whose new time
+is still earlier is late:
 
     old time       10    20    30    40        bound 5
     new time        8    20    22    60

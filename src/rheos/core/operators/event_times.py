@@ -51,8 +51,8 @@ def event_times(batch: Batch, watermark: Watermark, *, first: bool) -> Times:
 
 
 def split_watermarks(reached: Times, before: int, bound_ms: int) -> Times:
-    """Return the split's watermark before each of its next rows: `reached` is their running maximum,
-    `before` the maximum of earlier rows."""
+    """Return the split's watermark before each of its next rows. `reached` is the running maximum of
+    their times, `before` the maximum of earlier rows."""
     wm = np.empty_like(reached)
     wm[0] = before
     np.maximum(reached[:-1], before, out=wm[1:])

@@ -103,7 +103,7 @@ class ExpressionSpec(RowSpec):
 
 
 def _replaced(exprs: Iterable[pl.Expr], columns: pa.Schema) -> frozenset[str]:
-    """Return the columns that the expressions are known to replace."""
+    """Return the columns of which it is certain that the expressions replace them."""
     names = (
         expr.meta.output_name(raise_if_undetermined=False)
         for expr in exprs

@@ -1,7 +1,7 @@
 """Event-time progress of a subtask's key groups before its restart.
 
-Every snapshot stores, for each group, the watermark up to which its rows were processed. Snapshot parts
-that hold arrived rows therefore need no rewrite when rows leave. The key groups of one restored subtask
+Every snapshot stores, for each group, the watermark up to which its rows were processed. So snapshot
+parts with arrived rows need not be rewritten when rows leave. The key groups of one restored subtask
 may have different progress (EX15).
 """
 

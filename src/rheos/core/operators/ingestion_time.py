@@ -1,8 +1,8 @@
 """Ingestion time: the event time of a row is the time at which its source read it.
 
 Requirement: all splits of a subtask use one clock, and it never goes back. A row gets its time when it
-is read, so no later row has an earlier time. The watermark is therefore the clock less one, independent
-of the splits' rows. No split holds it back, and no row is late.
+is read, so no later row has an earlier time. So the watermark is the time of the clock minus 1 ms,
+independent of the splits' rows. No split holds it back, and no row is late.
 
 The latest clock reading is state. A restored job may run on another machine, whose clock is slower. It
 continues from the stored reading, because downstream operators have seen that time. Rows after the

@@ -1,8 +1,8 @@
 """`iterate`: the head of a loop. New rows arrive at port 0, and feedback rows at port 1.
 
-It keeps no state: feedback rows are at its input, and belong to checkpoints as rows in flight
-(docs/protocols/iterations.md). If iterations are counted, it adds a column with the number of a row's
-iteration. It increments the number for each feedback row, and drops rows beyond the limit.
+The operator keeps no state: feedback rows are at its input, and belong to checkpoints as rows in flight
+(docs/protocols/iterations.md). If iterations are counted, the operator adds a column with the number of
+a row's iteration. It increments the number for each feedback row, and drops rows beyond the limit.
 
 ```python
 def halve(numbers):

@@ -1,4 +1,4 @@
-"""Keys whose rows are retracted. When its last row is retracted, a key is removed. If the key arrives
+"""Keys whose rows are retracted. A key is removed when its last row is retracted. If the key arrives
 again, it starts without state.
 
 A *life* of a key lasts from its first row to the row after which it has no rows. A batch may end

@@ -1,5 +1,5 @@
-"""`connect` of a keyed stream and a broadcast one: a function with keyed state and timers, and with
-broadcast state that every subtask holds.
+"""`connect` of a keyed stream and a broadcast one: a function with keyed state, timers, and broadcast
+state, which every subtask holds.
 
 Rows of the broadcast port have no key and change no keyed state. Otherwise, after a rescale, they would
 have changed some keys twice and others not at all (EX17).

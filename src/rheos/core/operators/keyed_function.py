@@ -52,8 +52,8 @@ class KeyedFunctionSpec(OperatorSpec):
 
 class KeyedFunctionOperator(KeyedStateOperator):
     """Calls a keyed function for rows and timers. Timers fire when the watermark or processing time has
-    passed them. Event-time timers also fire between the rows of a batch: before a row is processed, all
-    timers fire that the stream's watermark at that row has passed.
+    passed them. Event-time timers also fire between the rows of a batch: before the function is called
+    for a row, all timers that the stream's watermark at that row has passed fire.
 
     Records emitted for a row have the row's timestamp and watermark; records emitted for a timer have
     its time.
@@ -63,7 +63,7 @@ class KeyedFunctionOperator(KeyedStateOperator):
         self, ctx: OperatorContext, core: ProcessCore, waiting: RowsByTime | None = None
     ) -> None:
         """Create the operator. `waiting` buffers the rows of keyed ports until the watermark passes
-        them; None: rows are processed on arrival."""
+        them; if it is None, rows are processed on arrival."""
         super().__init__(ctx)
         self._core = core
         self.backend = core.backend

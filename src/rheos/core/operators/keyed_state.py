@@ -74,8 +74,8 @@ class KeyedStateOperator(Operator):
 def make_backend(
     ctx: OperatorContext, keys: KeyCodec, scope: KeyScope | None = None
 ) -> KeyedStateBackend:
-    """Return the configured state backend. `scope` holds the current key of calls. Operators that use
-    the backend's stores directly pass None."""
+    """Return the configured state backend. `scope` holds the current key of calls. It is None for
+    operators that use the backend's stores directly."""
     scope = KeyScope(ctx.clock) if scope is None else scope
     scope.limit = ctx.key_limit
     match ctx.state.backend:

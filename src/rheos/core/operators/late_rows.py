@@ -1,7 +1,7 @@
 """Late rows: they are counted, and emitted to a side output.
 
-A row is late if its time is at or before `__wm`, the watermark of its own split. This depends on the
-data alone. If its own split was idle, a row may be on time for the split although the operator's
+A row is late if its time is at or before `__wm`, the watermark of its own split. So lateness depends on
+the data alone. If its split was idle, a row may be on time for the split, although the operator's
 watermark has passed it. Such rows are late, too, and are also counted as `late_purged`.
 """
 
@@ -39,7 +39,7 @@ def not_late(
 
 
 def count_late(ctx: OperatorContext, late: int, purged: int) -> None:
-    """Count `late` rows. `purged` of them were late only by the operator's watermark."""
+    """Count `late` rows. Of these, `purged` rows were late only by the operator's watermark."""
     ctx.count("late", late)
     if purged:
         ctx.count("late_purged", purged)

@@ -143,8 +143,8 @@ class LookupOperator(AsyncOperator):
     def joined(
         self, batch: Batch, places: Numbers, found: Sequence[tuple[FoundBlock, Key]]
     ) -> Iterator[Out]:
-        """Yield the rows joined with their results. Row i has the key of `found` at `places[i]`; -1:
-        none."""
+        """Yield the rows joined with their results. Row i has the key of `found` at `places[i]`; -1
+        means that nothing was found."""
         output = self.ctx.outputs.get(MAIN)
         if output is None or not batch.num_rows:
             return

@@ -102,7 +102,7 @@ class LookupCalls:
     ) -> None:
         """Create the calls. `schema` is that of the rows that the lookup returns."""
         self._client = [client]
-        """A list of one, so that the code that pops the client closes it."""
+        """Client in a list. Code that closes the client removes it from the list."""
         self._schema = schema
         self._known = known
         self._back_off = Backoff(retry_for_us)
@@ -120,7 +120,7 @@ class LookupCalls:
         self._closed = False
 
     def failing_ms(self) -> float:
-        """Return for how many ms the lookup has failed; 0 if it does not fail."""
+        """Return the time in ms for which the lookup has failed; 0 if it does not fail."""
         return self._back_off.failing_for_us(self._clock.monotonic_us()) / 1000
 
     def want(self, keys: Sequence[Key], columns: Batch) -> list[Call]:
@@ -159,7 +159,7 @@ class LookupCalls:
             self._submit(self._under_way)
 
     def wake_after_us(self) -> int | None:
-        """Return the µs until a failed call is retried; None if no call waits for its retry."""
+        """Return the time in µs until a failed call is retried; None if no call waits for its retry."""
         if self._under_way is None or self._completion is not None:
             return None
         return max(self._again_us - self._clock.monotonic_us(), 0)

@@ -86,7 +86,8 @@ def emitted(
 class MapSpec(RowSpec):
     """A plain function of one record. `flat` functions return an iterable of records.
 
-    The function receives records as `record` (a dataclass) or, if it is None, as a light named row.
+    The function receives instances of `record`, a dataclass. If `record` is None, it receives named
+    rows.
     """
 
     keeps_splits: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Descriptions of the input rows that an operator's output rows are made of. Each operator's spec
+"""Descriptions of the input rows from which an operator's output rows are made. Each operator's spec
 returns one.
 
 `why` traces rows with them (`ops/lineage`). If an operator cannot tell which of several rows
@@ -23,8 +23,8 @@ ALL_OF_WINDOW = (
 )
 
 Matches: TypeAlias = Callable[[int, int, tuple[int, int] | None], bool]
-"""Condition on the times of a left and a right row, and on the output's window if it has one. True if
-the two rows may have produced an output row."""
+"""Condition on the times of a left and a right row, and on the output's window if it has one. It is
+true if the two rows may have produced an output row."""
 
 
 @dataclass(frozen=True)

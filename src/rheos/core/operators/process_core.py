@@ -1,5 +1,5 @@
-"""The interface between operators with a keyed function and the code that calls it. Each form of
-function has its own core.
+"""The interface between operators with a keyed function and the code that calls the function. Each form
+of function has its own core.
 
 An operator decides when rows and timers reach the function. The core calls the function, and returns
 its output in batches.

@@ -29,8 +29,8 @@ from rheos.core.safe_strings import is_error, named_error, shown, traceback_of
 from rheos.core.site import PACKAGE, is_users
 
 UserRaised = (Exception, SystemExit)
-"""Errors that calls of the user's function may raise. `sys.exit()` is among them: it would end the
-worker without a message, and the job would restart endlessly."""
+"""Errors that calls of the user's function may raise. The exception of `sys.exit()` is among them:
+otherwise it would end the worker without a message, and the job would restart endlessly."""
 
 Stamps: TypeAlias = npt.NDArray[np.int64]
 
@@ -166,7 +166,7 @@ def check_kept(
     ctx: OperatorContext, column: str, before: pa.Array, after: pa.Array, record: Callable[[int], Any]
 ) -> None:
     """Raise an error if a function changed the column from which event time was taken. `record` returns
-    the function's input at a position. Event times have ms, so smaller changes are permitted."""
+    the function's input at a position. Event times are in ms, so smaller changes are permitted."""
     if after.equals(before):
         return
     if pa.types.is_timestamp(before.type):

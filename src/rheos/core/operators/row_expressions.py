@@ -32,8 +32,8 @@ _REFUSED = "refused: "
 
 
 def refusing(where: pl.Expr, text: str, kind: pl.DataType) -> pl.Expr:
-    """Return an expression of type `kind` that is null. If `where` is true for a row, the job fails
-    with `text`: the error message and, after "; ", the hint."""
+    """Return an expression of type `kind` that is null, or fails the job. It fails if `where` is true
+    for a row; `text` is the error message and, after "; ", the hint."""
     # A strict cast is how a Polars expression can fail on chosen rows.
     return pl.when(where).then(pl.lit(_REFUSED + text)).cast(pl.Int64).cast(kind)
 

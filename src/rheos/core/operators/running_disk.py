@@ -3,7 +3,7 @@
 Memory holds two generations of keys, each a `RunningState`. A key that the newer generation lacks is
 moved from the older one, or else read from the database. All such keys of a batch are read at once.
 When the newer generation is full, its changes are written to the database and it becomes the older. So
-only keys that were not used for a whole generation are evicted, without keeping keys sorted by use.
+only keys that were not used for a whole generation are evicted, and no order by last use is needed.
 
 In the database each key has an entry with the packed parts of its cells: see
 `state.rocksdb.packed_entries`.

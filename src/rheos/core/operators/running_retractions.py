@@ -19,7 +19,8 @@ from rheos.core.operators.running_values import by_rank, ranked
 
 @dataclass(frozen=True)
 class RowsWithValues:
-    """The rows of a batch with a value. For each: how many rows of its key have that value after it."""
+    """The rows of a batch with a value, and the number of rows of the key that have this value after
+    each of them."""
 
     batch: Segments
     """All rows of the batch, by key."""
@@ -99,8 +100,8 @@ class RowsWithValues:
 
 def least_over(begins: Ints, ends: Ints, numbers: Ints, size: int, nothing: int) -> Ints:
     """Return, for each place below `size`, the least number whose span includes it, or `nothing` if no
-    span does. Two spans whose length is a power of two cover each span. Spans of one length are halved
-    together, the longest first."""
+    span does. Each span is covered by two spans whose length is a power of two. Spans of one length are
+    halved together, the longest first."""
     lengths = ends - begins
     begins, ends, numbers, lengths = (each[lengths > 0] for each in (begins, ends, numbers, lengths))
     least = np.full(size, nothing)

@@ -43,8 +43,8 @@ _FEWEST = 1024
 
 AGG = "agg."
 PIECE_ROWS = 1 << 19
-"""Number of rows in each table of a snapshot. So many rows are sorted within the processor's cache, and
-a table is small compared with the state."""
+"""Number of rows in each table of a snapshot. This number of rows is sorted within the processor's
+cache, and a table is small compared with the state."""
 
 
 @dataclass(frozen=True)
@@ -347,7 +347,7 @@ class MemoryRunningState(RunningState):
 
 
 def _nothing(cell: Cell) -> dict[str, pa.Array]:
-    """Return the parts of a key without any row."""
+    """Return the parts of a key without rows."""
     cell.grow(1)
     return {name: part() for name, part in cell.freeze(np.zeros(1, np.int64)).items()}
 

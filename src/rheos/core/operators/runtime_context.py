@@ -23,8 +23,8 @@ _NAME = re.compile(r"[^\s/]+")
 
 
 class Counter:
-    """A count that is reported with the operator's progress, summed over its subtasks and attempts.
-    Rows that are processed again after a failure count once."""
+    """A count that is reported with the operator's progress, summed over its subtasks and attempts. A
+    row that is processed again after a failure counts once."""
 
     __slots__ = ("_counts", "_name")
 
@@ -53,8 +53,8 @@ class Counter:
 
 
 class Accumulator:
-    """Statistics of numbers over all subtasks and attempts: their count, sum, least and greatest. Like
-    a counter, it counts rows that are processed again once."""
+    """Statistics of numbers over all subtasks and attempts: their count, sum, least and greatest. As in
+    a counter, a row that is processed again counts once."""
 
     __slots__ = ("_least", "_most", "_n", "_total")
 

@@ -1,7 +1,7 @@
-"""Sums of values that may be retracted: kept by key, and the base of the results of `sum` and `mean`.
+"""Sums of values that may be retracted: stored by key, and used for the results of `sum` and `mean`.
 
-A kept sum of integers or decimals may exceed 64 bits. Only the result of `sum` has to fit its type, so
-`mean` is not limited by it, and both share one state.
+A stored sum of integers or decimals may exceed 64 bits. Only the result of `sum` has to fit its type.
+So `mean` has no such limit, and both share one state.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class SourceOperator(Operator):
         self._turn = 0
         self._outs: list[Out] = []
         self._waiting_ms = MAX_TIMESTAMP_MS
-        """Least watermark of the waiting splits."""
+        """Least watermark of the splits that wait to be opened."""
         self._watermark = MIN_TIMESTAMP_MS
         strategy = spec.watermark
         self._bound_ms = 0 if strategy is None else strategy.bound_ms

@@ -1,6 +1,7 @@
 """Watermark alignment: splits of a source that are ahead wait for the slowest, which bounds the rows
 buffered downstream. A split is not read while its watermark is more than `max_drift` ahead of the
-slowest split's. The slowest is that of this subtask and, as far as reported, of all subtasks."""
+slowest split's. The slowest split is the slowest of this subtask and, as far as reported, of all
+subtasks."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ class SourceAlignment:
         self._furthest_ms = MAX_TIMESTAMP_MS
 
     def align(self, slowest_ms: int | None) -> None:
-        """Set the watermark of the slowest split of all subtasks."""
+        """Record the watermark of the slowest split of all subtasks."""
         self._slowest_ms = slowest_ms
 
     def reached_ms(self) -> int | None:

@@ -2,7 +2,7 @@
 
 A client is notified of checkpoints that are in the log, for external monitoring (such as a consumer
 group's offsets). It receives one notification at a time, on the I/O executor, and only the newest if
-several are due. No other work waits for a notification; a failed one is only counted.
+several are due. No other work waits for a notification, and a failed notification is only counted.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Removal of old splits from a source's state, which would otherwise grow with every split ever read.
 
-Requirement: whatever was forgotten, no split is read twice, and none is skipped silently. A split is
-forgotten if it was read to its end, is gone from the source, and is older by `forget_ms` than the
-newest known split. An unknown split of that age may have been forgotten, or may arrive late. Nobody can
-tell, so it is an error, and is not read.
+Requirement: although splits are forgotten, no split is read twice, and none is skipped silently. A
+split is forgotten if it was read to its end, is gone from the source, and is older by `forget_ms` than
+the newest known split. An unknown split of that age may have been forgotten, or may arrive late. The
+source cannot distinguish the two, so such a split is an error, and is not read.
 
     known     |-- older by forget_ms: forgotten once gone --|-- always known --|
               oldest                                     horizon             newest

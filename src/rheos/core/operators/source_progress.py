@@ -10,7 +10,8 @@ from rheos.core.operators.source_split import SplitState
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 
 _MOST_SPLITS = 64
-"""Maximum number of splits that are reported one by one. Of more, only totals are reported."""
+"""Maximum number of splits that are reported one by one. If a subtask has more, it reports only
+totals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,10 @@ class SplitProgress:
     """The split's watermark; None before its first row, without event time, and while it is idle."""
     lag_rows: int | None
     idle: bool = False
-    """Whether it has had no rows for so long that it does not hold back the watermark."""
+    """Whether the split has had no rows for so long that it does not hold back the watermark."""
     stands_ms: int | None = None
-    """Time in ms since its event time last advanced; None if event time does not come from its rows."""
+    """Time in ms since the split's event time last advanced; None if event time does not come from its
+    rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ SPLIT_ROWS = pa.schema(
 )
 
 NO_ORDER = -1
-"""Split number of rows without an order: none of them is late."""
+"""Split number of rows without an order. None of these rows is late."""
 
 
 def split_number(id: str) -> int:
@@ -54,17 +54,18 @@ class SplitState:
         self.number = split_number(split.id)
         self.endless = endless
         self.before = before
-        """Watermark before its first row, and while it waits."""
+        """Watermark of the split before its first row, and while it waits."""
         self.position: bytes | None = None
         """Start position until the split is open; end position once it is finished."""
         self.max_ts = MIN_TIMESTAMP_MS
         self.advanced_us: int | None = None
-        """Time at which `max_ts` last rose, or the split was opened; None before."""
+        """Time at which `max_ts` last rose, or at which the split was opened; None before that."""
         self.reader: SplitReader | None = None
         self.quiet_since_us: int | None = None
         self.idle = False
         self.paused_us: int | None = None
-        """Time since which it is not read because it is ahead, as far as not counted yet."""
+        """Time since which the split is not read because it is ahead, as far as that time is not
+        counted yet."""
 
     def place(self) -> tuple[int, bool]:
         """Return the sort key among waiting splits."""
@@ -78,7 +79,7 @@ class SplitState:
         )
 
     def reached(self, event_time_ms: int, now_us: int) -> None:
-        """Note that the split's rows, or its source, have reached that event time."""
+        """Record that the split's rows, or its source, have reached that event time."""
         if event_time_ms > self.max_ts:
             self.max_ts, self.advanced_us = event_time_ms, now_us
 

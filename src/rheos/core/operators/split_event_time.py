@@ -1,7 +1,8 @@
 """Event-time progress of the splits of one subtask: the interface of all watermark strategies.
 
-A strategy determines a *reach* for each row. The split's watermark after the row is the greatest reach
-so far, less the bound and one. `watermarks` lists the strategies.
+A strategy determines a *reach* for each row: the event time to which the row advances its split. The
+split's watermark after the row is the greatest reach so far, minus the bound and 1 ms. `watermarks`
+lists the strategies.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class SplitEventTime(ABC):
         """Return the reach of each of the next rows of a split; `times` are their event times."""
 
     def look(self) -> None:
-        """Read the clock. Called before `periodic` is called for each split."""
+        """Read the clock. It is called before `periodic` is called for each split."""
 
     def periodic(self, split: str, now_ms: int) -> int:
         """Return the reach of the split as time passes."""

@@ -23,8 +23,8 @@ Takes = Sequence[tuple[str, type | None]]
 
 
 Form: TypeAlias = Literal["process", "flat_map", "map"]
-"""Form of the methods: whether they take the record and a context or the record alone, and whether they
-return any number of records or one."""
+"""Form of the methods: whether they take a context in addition to the record, and whether they return
+one record or any number."""
 
 
 def _called(method: Callable[..., Any], form: Form) -> Process:

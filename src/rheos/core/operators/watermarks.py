@@ -1,12 +1,11 @@
 """Event-time progress of a split according to its rows, by the strategy that the user has chosen.
 
-Strategies differ in how they determine the reach of a row (`reach`). The last one also determines its
+Strategies differ in the reach of a row (`split_event_time`). The last one also determines the row's
 time:
 
-    bounded        every row reaches its own time
-    punctuated     a row that meets a condition reaches its own time; other rows reach nothing
-    generated      a row reaches the result of the user's generator for it, plus one
-    ingestion      every row reaches its own time, as does the clock (`ingestion_time`)
+bounded every row reaches its own time punctuated a row that meets a condition reaches its own time;
+other rows reach nothing generated a row reaches the watermark that the user's generator returns for it,
+plus 1 ms ingestion every row reaches its own time, as does the clock (`ingestion_time`)
 
 A generator is the user's object, one for each split. Its attributes are state, as reach itself is. They
 are plain values, and their size is limited.

@@ -87,7 +87,7 @@ class ValueCodec:
         """Return the value in the declared class, as it would be restored. Values similar to a Python
         type become that type (see `plain_values`). An int becomes a float if that is declared. A
         datetime with a zone is converted to UTC. Raise StateAccessError if the value does not fit.
-        Values nested inside are checked when they are encoded."""
+        Nested values are checked when they are encoded."""
         cls = self._declared_cls
         if cls is None or (value is None and self.nullable):
             return value

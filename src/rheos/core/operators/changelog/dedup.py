@@ -5,10 +5,10 @@ event time is less than `within` later. The first row at least `within` later is
 `keep="last"`, the output is upserts. The operator emits a row if it is not earlier than the last one,
 and the row replaces that one.
 
-State is one time per key, in columns. The operator drops a time that no later row depends on. With
+State is one time per key, in columns. The operator drops a time once no later row depends on it. With
 `within`, a row that its split's watermark had passed goes to the side output `"late"`, because the time
-of its key may be gone. So does a row of a split that was idle while the time was dropped; such rows are
-counted as `late_purged`.
+of its key may have been dropped. The same holds for a row whose split was idle while the time was
+dropped; such rows are counted as `late_purged`.
 
 ```python
 check_example(
@@ -71,7 +71,7 @@ from rheos.core.state.key_groups import refuse_null_keys
 Keep = Literal["first", "last"]
 
 FORGOTTEN = "forgotten"
-"""Name of the state with the time of each key group, up to which its keys were dropped."""
+"""Name of the state with the time, for each key group, up to which its keys were dropped."""
 _UNTIL = "until"
 _PART = f"{AGG}{_UNTIL}.best"
 _NEVER, _ALWAYS = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -122,7 +122,7 @@ class DedupOperator(RunningStateOperator):
         self._spec = spec
         self._watermark = MIN_TIMESTAMP_MS
         self._looked_at = MIN_TIMESTAMP_MS
-        """Time up to which keys that end by then are already forgotten."""
+        """Time up to which expired keys are already dropped."""
         self._forgotten = GroupProgress(ctx.key_groups, ctx.max_parallelism)
 
     def open(self, restored: Restored) -> None:
@@ -204,8 +204,8 @@ class DedupOperator(RunningStateOperator):
 
 @dataclass(frozen=True)
 class KeptTime(Agg):
-    """Selection of emitted rows, as a running aggregate of their times. State is a time per key,
-    described as their maximum."""
+    """Selection of emitted rows, as a running aggregate of their times. State is a time per key, whose
+    shape is that of a maximum."""
 
     kind: ClassVar[str] = "max"
 
@@ -243,7 +243,7 @@ class _TimeCell(Cell):
 
 
 class FirstCell(_TimeCell):
-    """The time of each key at which duplicates end."""
+    """The time per key at which duplicates end."""
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         until = self._until.values[rows.slots]
@@ -273,7 +273,7 @@ class FirstCell(_TimeCell):
 
 
 class LastCell(_TimeCell):
-    """The time of the last row of each key, plus `within`."""
+    """The time per key of its last row, plus `within`."""
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         before = self._until.values[rows.slots]

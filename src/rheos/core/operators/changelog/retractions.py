@@ -136,8 +136,8 @@ def changes_out(
     origins: npt.NDArray[np.int64],
     batch: Batch,
 ) -> Iterator[Out]:
-    """Emit changes that are passed as columns. The other columns of the output have the values of the
-    rows that caused the changes: `origins` in `batch`."""
+    """Emit changes that are passed as columns. `origins` has the row of `batch` that caused each
+    change; the other columns of the output have that row's values."""
     schema = ctx.outputs[MAIN].schema
     places = pa.array(origins)
     arrays = [

@@ -1,9 +1,11 @@
-"""`table`: aggregates per key, as an updating table. For each input row it emits its key's new row.
+"""`table`: aggregates per key, as an updating table. For each input row, the operator emits the new row
+of its key.
 
 If the input is a changelog, a retracted row counts with the opposite sign. When a key has no rows left,
-the operator deletes it and drops its state, so that later rows of the key start afresh. For aggregates
-over distinct values, and for minima and maxima of a changelog, state has the values of each key with
-their counts. `collect` keeps lists of values; with it, a batch emits one row for each of its keys.
+the operator deletes its row and drops its state, so that later rows of the key start without state. For
+aggregates over distinct values, and for minima and maxima of a changelog, state has the values of each
+key with their counts. `collect` keeps lists of values; with it, a batch emits one row for each of its
+keys.
 
 A table with an `only_key` has one row for all rows of its input, also for no rows: `SELECT COUNT(*)` is
 then 0. This row is emitted with the first row of the input, or at its end, and is never deleted.
@@ -93,7 +95,7 @@ class TableSpec(KeySpec):
     of_changes: bool
     """Whether the input is a changelog that retracts rows."""
     only_key: tuple[Any, ...] | None = None
-    """Values of the key, if the table has one row, also without any input; else None."""
+    """Values of the key if the table has exactly one row, even without input; otherwise None."""
 
     kind: ClassVar[str] = "table"
     takes_changes: ClassVar[bool] = True
@@ -151,7 +153,8 @@ class _Plan:
         return {_extreme(agg): agg for agg in signed if isinstance(agg, Min | Max)}
 
     def is_signed(self, agg: Agg) -> bool:
-        """Return whether the aggregate is derived from signed sums or values, and has no own state."""
+        """Return whether the aggregate is derived from signed sums or values, and so has no state of
+        its own."""
         return self.spec.of_changes or isinstance(agg, DistinctAgg | Collect)
 
     @cached_property
@@ -201,7 +204,7 @@ class _Plan:
 
 
 class TableOperator(RunningStateOperator):
-    """Emits a row for each input row, and the row of an `only_key` without input."""
+    """Emits a row for each input row; for an `only_key`, also if there is no input."""
 
     def __init__(self, ctx: OperatorContext, spec: TableSpec) -> None:
         self._plan = _Plan(spec, ctx.ports[0])

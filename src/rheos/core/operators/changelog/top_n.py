@@ -1,7 +1,7 @@
 """`top_n`: the first rows of each key in the order of a column, as a table by key and rank.
 
-For append-only rows, state holds only those among the first of their key. For a changelog, it holds
-all rows, because the deletion of a row lets another one in.
+For append-only rows, state holds only the first rows of each key. For a changelog, it holds all rows,
+because another row moves up when one of the first is deleted.
 
 ```python
 check_example(
@@ -106,8 +106,8 @@ class _TopN(KeyedStateOperator):
 
 
 class TopNOperator(_TopN):
-    """Top-N of append-only rows. Most rows are not among the first of their key; they are filtered out
-    a batch at a time. The others become Python rows, and their changes are selected from columns."""
+    """Top-N of append-only rows. Most rows are not among the first of their key, and are filtered out a
+    batch at a time. The others become Python rows; their changes are selected from columns."""
 
     def __init__(self, ctx: OperatorContext, spec: TopNSpec) -> None:
         super().__init__(ctx, spec)
@@ -159,8 +159,8 @@ class TopNOperator(_TopN):
         return [] if top is ABSENT else top
 
     def _may_enter(self, batch: Batch, slots: Slots, tops: Sequence[Sequence[Any]]) -> Numbers:
-        """Return the rows that may be among the first. If a key already has `n` rows, that is every row
-        that does not rank after all of them."""
+        """Return a mask of the rows that may be among the first. If a key already has `n` rows, a row
+        may be if it does not rank after all of them."""
         n, field = self._spec.n, self._columns.field(self._by)
         last = [top[-1][self._by] if len(top) == n else None for top in tops]
         if all(value is None for value in last):

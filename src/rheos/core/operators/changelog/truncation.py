@@ -5,8 +5,8 @@ to a fixed number of parts, in an added column. A TRUNCATE row becomes one row f
 with the rows before and after it. `truncation_deletes`, which is keyed by the parts, converts
 each into deletions.
 
-Rows that are not changes are dropped: messages, and tombstones, whose columns are all null. Rows with
-an unknown `op` or without a key are assigned to part 0, as rejected.
+Messages and tombstones are not changes, and are dropped; the columns of a tombstone are all null. Rows
+with an unknown `op` or without a key are assigned to part 0, as rejected.
 
 ```python
 check_example(

@@ -82,7 +82,7 @@ class CoGroupSpec(BothSidesSpec):
 
 
 class _RecordOfSide:
-    """A record and its side."""
+    """A record, and the side that it belongs to."""
 
     __slots__ = ("port", "record")
 

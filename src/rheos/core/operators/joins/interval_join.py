@@ -3,8 +3,8 @@
 A left row at time *t* and a right row form a pair if the right row's time is between `t + lower` and `t
 + upper`, both included. The join emits a pair as soon as both rows have arrived. Its time is the later
 of the two. For an outer side (`how`), the join also emits each row without a partner, with nulls. It
-does so when the watermark has passed the last time that a partner may have. That time becomes the row's
-time, unless its own is later. So the row is never late.
+does so when the watermark has passed the last time that a partner may have. The row gets that time,
+unless its own is later, so it is never late.
 
            lower = -2, upper = 5
     left            t=10
@@ -72,11 +72,11 @@ STATES = ("left", "right")
 """Names of the states that hold rows, by port."""
 
 BEHIND = "joined behind"
-"""Name of the state with the watermark of each key group, up to which its rows have expired."""
+"""Name of the state with the watermark of each key group, up to which rows have expired."""
 
 TIDY_ROWS = 1 << 16
 """Number of arriving rows after which expired rows are removed. If more rows than this remained the
-last time, that number applies."""
+last time, their number applies instead."""
 
 SPARE_KEYS = 1 << 18
 """Number of keys without rows that may be kept."""
@@ -195,7 +195,8 @@ class IntervalJoinOperator(Operator):
         return columns.batch((rows[port], rows[1 - port]), output, stamps, reached)
 
     def _by_themselves(self, port: int, batch: Batch) -> Iterator[Out]:
-        """Emit rows that arrive after the last time of a partner, which is before their own time."""
+        """Emit rows that can find no partner when they arrive: its last possible time, which is before
+        their own, has passed."""
         sides = (batch, None) if port == LEFT else (None, batch)
         stamps: Numbers = batch.column(TS).to_numpy()
         output = self.ctx.outputs[MAIN]

@@ -84,6 +84,6 @@ class JoinedColumns:
 
 
 def kept(how: str) -> tuple[bool, bool]:
-    """Return whether the result depends on which left rows have no partner, and likewise for right
-    rows."""
+    """Return, for the left and the right side, whether the result depends on which of its rows have no
+    partner."""
     return how in ("left", "full", "semi", "anti"), how in ("right", "full")

@@ -20,7 +20,7 @@ from rheos.core.state.marked_rows import Mask
 
 @dataclass(frozen=True, eq=False)
 class PairCondition:
-    """An expression that is true for partners."""
+    """An expression over pairs of rows. Two rows are partners if it is true for them."""
 
     expr: pl.Expr
     columns: JoinedColumns
@@ -32,7 +32,8 @@ class PairCondition:
         return spell_expression(self.expr)
 
     def digest(self) -> str:
-        """Return a short hash of the expression. State that depends on the condition is named by it."""
+        """Return a short hash of the expression. It is part of the names of states that depend on the
+        condition."""
         return hashlib.sha256(str(self).encode()).hexdigest()[:8]
 
     def evaluation(self, ctx: LocatedName) -> PairEvaluation:
@@ -50,7 +51,7 @@ class PairEvaluation:
 
     def holds(self, sides: Sequence[Batch], rows: int) -> Mask:
         """Return a mask of the pairs for which the condition is true. `rows` is the number of pairs.
-        Raises UserFunctionError with the first pair on which the expression fails."""
+        Raise UserFunctionError, with the first pair, if the expression fails."""
         pairs = self.columns.visible(sides, self._schema, rows)
         try:
             [found] = self._holds.values(pairs)

@@ -17,7 +17,7 @@ class RunningCounts(NamedTuple):
     before: Numbers
     after: Numbers
     first: Mask
-    """Whether each event is the first of its group, and whether it is the last."""
+    """Two masks: whether each event is the first of its group, and whether it is the last."""
     last: Mask
 
 

@@ -87,7 +87,8 @@ class JoinSide(MarkedRows):
             matched[at] = True
 
     def alone(self, watermark_ms: int) -> Numbers:
-        """Return, once, each row that has no partner and cannot find one after the watermark."""
+        """Return each row that has no partner and cannot find one after the watermark. A row is
+        returned only once."""
         if not self.keeps:
             return np.zeros(0, np.int64)
         due = self.rows.due(watermark_ms - self.reach_ms)

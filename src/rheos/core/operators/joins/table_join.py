@@ -15,7 +15,7 @@ only rows of a key for which it holds are partners.
 | is deleted | | `delete` (order, customer) |
 
 With a time to live, the join drops a row when the stream has passed it by that time, or by up to a
-tenth more. It retracts nothing then: the pairs of the row stay in the result.
+tenth more. It does not retract the pairs of a dropped row; they remain in the result.
 
 ```python
 check_example(
@@ -83,8 +83,8 @@ _TIDY_ROWS = 1 << 14
 number applies."""
 
 _STEPS = 10
-"""Number of times per time to live that expired rows are dropped. Rows whose progress is in the same
-step are processed together."""
+"""Number of times per time to live at which expired rows are dropped. Rows whose progress is in the
+same step are processed together."""
 
 
 _TAKES_BACK, _PAIRS, _LEAVES_ALONE = range(3)
@@ -97,8 +97,8 @@ class TableInput:
     """Changelog mode of a side."""
 
     own: tuple[str, ...] | None = None
-    """Primary key of the table; None if the side is append-only. An empty key means that only all
-    columns together identify a row, and several rows may be equal."""
+    """Primary key of the table; None if the side is append-only. If the key is empty, only all columns
+    together identify a row, and several rows may be equal."""
     retracts: bool = False
     """Whether the changelog contains the old row before each updated row."""
 
@@ -112,7 +112,7 @@ class TableJoinSpec(KeySpec):
     inputs: tuple[TableInput, TableInput]
     ttl_ms: int | None
     where: PairCondition | None = None
-    """Further condition of partners."""
+    """Condition that partners must fulfil in addition to the key."""
 
     kind: ClassVar[str] = "join"
     takes_changes: ClassVar[bool] = True
@@ -176,12 +176,12 @@ class _Events:
     comes: Mask
     slots: Slots
     padded: Mask
-    """For a deleted row, whether it was emitted without a partner."""
+    """For each deleted row, whether it was emitted without a partner."""
     before: Numbers
-    """Number of rows of its slot before it."""
+    """Number of rows of its slot before each event."""
     after: Numbers
     first: Mask
-    """Whether each event is the first of its slot, and whether it is the last."""
+    """Two masks: whether each event is the first of its slot, and whether it is the last."""
     last: Mask
 
 
@@ -211,7 +211,7 @@ class TableJoinOperator(Operator):
         self._tidy()
 
     def _by_progress(self, batch: Batch) -> Iterator[tuple[Batch, int | None]]:
-        """Split the batch into runs of rows with the same progress of the stream, in their order."""
+        """Split the batch into consecutive runs of rows with the same progress of the stream."""
         reached = None if self._spec.ttl_ms is None else hidden_column(batch, SWM)
         if reached is None:
             if batch.num_rows:
@@ -362,8 +362,8 @@ class TableJoinOperator(Operator):
     def _turns(
         self, other: TableSide, events: _Events, some: slice, by: Numbers, numbers: Numbers
     ) -> tuple[Mask, Mask]:
-        """Return the pairs in which a row of the other side meets its first partner, and those in which
-        it loses its last one. Mark the rows."""
+        """Return two kinds of pairs: those in which a row of the other side gets its first partner, and
+        those in which it loses its last one. Mark these rows."""
         comes = events.comes[some][by]
         if self._where is None:
             before, after = events.before[some][by], events.after[some][by]

@@ -2,13 +2,13 @@
 
 The join finds rows by its own key. If the side is a changelog, it also finds them by the primary key of
 the table, because a change replaces the current row of that key. A deleted row stays in place until
-most rows are deleted. Then the remaining rows are copied. The rows of a table without a key are found
-by all their columns, and equal rows are numbered: a deletion removes the last one.
+most rows are deleted. Then the remaining rows are copied. If a table has no key, its rows are found by
+all their columns, and equal rows are numbered: a deletion removes the last one.
 
 On an outer side, each row that is emitted without a partner is marked as *padded* with nulls. A row
-that was deleted, or whose mark changed, is written to the next snapshot once more, with its id. Of the
-rows with one id, the last one counts. If partners have to fulfil a condition, the number of partners of
-each such row is a mark, too.
+that was deleted, or whose mark changed, is written to the next snapshot once more, with its id. If
+several stored rows have one id, the last one counts. If partners have to fulfil a condition, the number
+of partners of each row is a mark, too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from rheos.core.state.timed_rows import Matches
 PADDED, GONE = "__padded", "__gone"
 _STORED = [pa.field(GONE, pa.bool_(), False), pa.field(ROW, pa.int64(), False)]
 _PADDED = pa.field(PADDED, pa.bool_(), False)
-"""Columns of stored rows; the last one if rows without a partner are emitted."""
+"""Columns of stored rows. The last one exists only if rows without a partner are emitted."""
 _MARKS = {
     "there": np.bool_,
     "padded": np.bool_,
@@ -134,8 +134,8 @@ class TableSide(MarkedRows):
         return padded
 
     def places(self, batch: Batch, comes: Mask) -> Slots:
-        """Return the places of these rows, which follow from the side's own key. Each row of a table
-        without a key is inserted after its equals, or removes the last of them."""
+        """Return the places of these rows, which the side's own key determines. In a table without a
+        key, a row is inserted after equal rows, or removes the last of them."""
         names = self.own or self.columns.names
         columns = [part for name in names for part in _without_nulls(batch.column(name))]
         if self.own:

@@ -67,7 +67,8 @@ from rheos.core.state.numbered_rows import Numbers
 from rheos.core.state.slots import Slots
 
 WAITING = (("left", "left behind"), ("right", "right behind"))
-"""By port, the names of two states: the buffered rows, and the watermark up to which rows were joined.
+"""Names of two states for each port: the buffered rows, and the watermark up to which rows were
+joined.
 """
 
 VERSIONS = "versions"

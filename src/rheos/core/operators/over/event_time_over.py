@@ -1,9 +1,9 @@
 """OVER of append-only rows: a function that is called in the order of event time (`rows_by_time`).
 
-With a frame by rows, a row is emitted at once. With a frame that includes following rows, it is emitted
-when enough rows have followed, or at the end of the input; its time is then that of the last of them.
-With a frame by distance, a timer emits the row when all rows of the same time have arrived. Rows that
-no later frame includes are dropped.
+With a frame by rows, a row is emitted at once. With a frame that includes following rows, a row is
+emitted when enough rows have followed, or at the end of the input. The result then has the time of the
+last row of the frame. With a frame by distance, a timer emits the row when all rows of the same time
+have arrived. Rows that no later frame includes are dropped.
 
 ```python
 check_example(
@@ -66,7 +66,7 @@ OverFunction: TypeAlias = Agg | FramePosition
 
 @dataclass(frozen=True)
 class OverColumns:
-    """Columns that are read and created."""
+    """Columns that OVER reads and creates."""
 
     by: str
     """Column by which rows are ordered: whole numbers. For event time, these are microseconds."""
@@ -127,8 +127,8 @@ class Remembered:
     """Stored form of `frames`, until the key is used."""
 
     def __reduce__(self) -> Any:
-        """Pickle the state as bytes. If no row has used the state since a restore, these are the bytes
-        that it was restored from."""
+        """Pickle the state as bytes. If no row has used the state since a restore, return the bytes
+        from which it was restored."""
         if self.frames is None:
             return restored, (self.newest_ms, self.packed, self.kept, self.waiting)
         return restored, (self.newest_ms, pack(self.frames, self.waiting))

@@ -1,5 +1,5 @@
-"""Functions of OVER that are not aggregates: they use the positions of rows in a frame, or the
-order."""
+"""Functions of OVER that are not aggregates: their result depends on the positions of rows in a frame,
+or on the order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rheos.core.aggregates.frames import Columns, FrameState
 
 
 class FramePosition(Enum):
-    """Functions by their result. All of them treat null like any other value."""
+    """Functions, named by their result. All of them treat null like any other value."""
 
     FIRST = "FIRST"
     """The first value in the frame."""
@@ -30,7 +30,7 @@ class FramePosition(Enum):
 
     @property
     def is_rank(self) -> bool:
-        """Whether it ranks rows by their sort value."""
+        """Whether the function ranks rows by their sort value."""
         return self in (FramePosition.RANK, FramePosition.DENSE_RANK)
 
     def frame(self, rows: int) -> Callable[[], FrameState]:

@@ -2,8 +2,8 @@
 
 Each step becomes one *position*. A step that repeats becomes several: one for each counted repetition.
 A match that has taken a row at a position waits on the *edges* of that position. Each edge leads to a
-position that may take the next row, and defines which rows close the edge. A match never moves without
-a row. If a part is optional, the compiler adds edges that bypass it.
+position that may take the next row, and defines which rows close the edge. A match advances only with a
+row. If a part is optional, the compiler adds edges that bypass it.
 
     a  followed by  b+  next  c       start ──► a ──► b ──► c ─► found
                                                      └─► b
@@ -58,9 +58,9 @@ class EdgeGuards:
     never: tuple[BlockedTest, ...] = ()
     """Tests for rows that close the edge, even a row that the edge would take."""
     between: tuple[int, ...] = ()
-    """Conditions of rows that close the edge, unless the edge takes the row."""
+    """Conditions for rows that close the edge, unless the edge takes the row."""
     first: tuple[int, ...] = ()
-    """Conditions that close the edge at the row directly after the last one taken."""
+    """Conditions for rows that close the edge, if they directly follow the row taken last."""
 
     def __add__(self, other: EdgeGuards) -> EdgeGuards:
         return EdgeGuards(

@@ -2,7 +2,8 @@
 
 An expression is expanded into the *ways* in which it may hold. A way holds if all its claims are true.
 A claim compares a column with a literal, or tests whether the column is null. Expressions that this
-module does not understand make no claim. So "never" is certain, whatever the types of the columns are:
+module does not understand make no claim. So the result "never" is always right, for all types of
+columns:
 
     (kind == 0) & (kind == 1)            never
     (price > 5) & ~(price > 3)           never

@@ -33,7 +33,7 @@ from rheos.core.operators.pattern.live_matches import (
 )
 
 Holds = Callable[[int, int, MatchNode | None], bool]
-"""Function that evaluates the functions of a condition for a row, by its number, after the rows that a
+"""Function that evaluates a condition's functions for a row, given by its number, after the rows that a
 match has taken."""
 
 
@@ -254,7 +254,8 @@ class Matcher:
     def _over(
         self, alive: LiveMatches, over: list[Partial]
     ) -> tuple[list[MatchNode], list[WholeMatch]]:
-        """Split expired matches into those that stayed incomplete, and those that are now complete."""
+        """Divide expired matches into those that remained incomplete, and those that are now
+        complete."""
         late: list[MatchNode] = []
         found: list[WholeMatch] = []
         were_found: list[MatchNode] = []

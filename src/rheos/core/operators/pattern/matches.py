@@ -24,7 +24,8 @@ TIMED_OUT = "timed_out"
 
 
 class MatchRows:
-    """Rows of one operator's matches. The columns of steps follow the key, in the pattern's order."""
+    """Converter of one operator's matches to rows. The columns of steps follow the key, in the
+    pattern's order."""
 
     def __init__(self, ctx: OperatorContext, automaton: Automaton) -> None:
         self._ctx = ctx

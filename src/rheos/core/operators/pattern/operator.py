@@ -8,8 +8,8 @@ Conditions are computed for whole batches. If a row fulfils no condition, and no
 wakes for every row, the row is dropped on arrival. Of the remaining rows, the matcher receives only
 those that a key or a starting edge wakes for.
 
-A match is emitted when it is complete or, if that is decided later, when it is certain. Its event time
-is that of the row which decided it, or the time at which a deadline passed.
+A match is emitted when it is certain: when it is complete or, if other matches may rule it out, later.
+Its event time is that of the row that made it certain, or the time at which a deadline passed.
 
 ```python
 def rises(prices):

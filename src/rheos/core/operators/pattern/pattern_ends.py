@@ -18,7 +18,8 @@ def first_absence(parts: Sequence[Part]) -> Absence:
 
 
 def last_absence(parts: Sequence[Part], preferred: Contiguity) -> Absence:
-    """Return the last absence that may end a match: one of the preferred kind, if there is one.
+    """Return the last absence that may end a match: one of the preferred kind, if such an absence
+    exists.
 
     An absence must exist.
     """

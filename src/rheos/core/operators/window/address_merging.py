@@ -1,7 +1,7 @@
 """Merging of state by small integer keys: the address of a key is its distance from the smallest key.
 
-When sliding windows fire, the operator groups all their slices. Most of that time goes into hashing the
-keys. If the keys are close together, as ids often are, no hashing is needed. Each column is then an
+When sliding windows fire, the operator groups all their slices, and most of the time is needed to hash
+the keys. If the keys are close together, as ids often are, no hashing is needed. Each column is then an
 array with one place for every key from the smallest to the largest. The result is sorted by key.
 """
 
@@ -24,8 +24,8 @@ _KEYS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
 
 
 def pays_for_rows(keys: pl.Series) -> bool:
-    """Return whether rows with these keys are faster to merge by address than to group: if they are
-    many and dense, with few rows per key."""
+    """Return whether rows with these keys are faster to merge by address than to group. They are if
+    there are many rows, dense keys, and few rows per key."""
     if len(keys) < _MANY_ROWS or keys.dtype not in _KEYS or keys.null_count():
         return False
     values = keys.to_numpy()
@@ -37,8 +37,8 @@ def merged_by_address(
     frames: Sequence[pl.DataFrame], key: str, reduces: Mapping[str, np.ufunc]
 ) -> pl.DataFrame | None:
     """Merge frames to one row per key, with the columns of `reduces`: `add` of int64, `minimum` and
-    `maximum` of numbers. A frame that lacks a column adds nothing to it. Returns None if the keys are
-    too sparse, or if a value is null or NaN, for which Polars has another result."""
+    `maximum` of numbers. A frame that lacks a column adds nothing to it. Return None if the keys are
+    too sparse, or if a value is null or NaN, which Polars merges differently."""
     if not all(_fits(frame, key, reduces) for frame in frames):
         return None
     frames = [frame for frame in frames if frame.height]

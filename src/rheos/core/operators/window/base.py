@@ -1,18 +1,18 @@
 """Base of all window operators: assignment of rows to panes, late rows, firing, snapshots.
 
-A row goes into every window that contains its timestamp and for which it is not late. It is late *for a
-window* that ends at e when e - 1 + lateness <= `__wm`, the watermark of its own split. So lateness
-depends on the data alone. A window fires when the operator's watermark passes e - 1. Rows that arrive
-after that fire the window again for their keys. When the watermark passes e - 1 + lateness, the window
-is purged.
+A row is in every window that contains its timestamp and for which the row is not late. A row is late
+*for a window* that ends at e if e - 1 + lateness <= `__wm`, the watermark of the row's split. So
+lateness depends on the data alone. A window fires when the operator's watermark passes e - 1. Rows that
+arrive after that fire the window again for their keys. When the watermark passes e - 1 + lateness, the
+window is purged.
 
             __wm of the row
     ----------|------------------------------------> event time
        [ late )[ already fired: update )[ to fire   )
               e - 1 + lateness <= __wm
 
-The operator's watermark exceeds that of a split only if the split was idle. A row that is late for this
-reason alone is late too, and is counted as `late_purged` as well as `late`.
+The operator's watermark exceeds that of a split only if the split was idle. If a row is late only by
+the operator's watermark, it is counted as `late_purged` as well as `late`.
 
 This holds for fixed windows. With merging windows, the other rows of a key decide which window a row
 goes into (`merging`). A row that may be late is buffered in `late_candidates`.
@@ -89,8 +89,8 @@ class WindowOperator(Operator):
         self._held_ms = self._spec.lateness_ms
 
     def _store(self, merge: Merge, reduce_of: ReduceOf | None = None) -> PaneStore:
-        """Create a store of panes. The first has a row for every key and pane. `reduce_of` selects the
-        columns that may be stored as arrays."""
+        """Create a store of panes. The first store has a row for every key and pane. `reduce_of`
+        selects the columns that may be stored as arrays."""
         return self._family.store(merge, reduce_of)
 
     def _stores(self) -> list[PaneStore]:
@@ -200,8 +200,8 @@ class WindowOperator(Operator):
         progress.lagging.note(keys.with_columns(pl.Series(KEY_GROUP, groups)), self._keys)
 
     def _by_progress(self, batch: Batch) -> Iterator[Mask]:
-        """Yield masks of rows whose groups have fired up to the same time. Meanwhile, the operator's
-        progress is set to that time."""
+        """Yield masks of rows whose groups have fired up to the same time. During each iteration, the
+        operator's progress is set to that time."""
         progress = self._progress
         reached, lagging = progress.watermark, progress.lagging
         if not lagging.groups:

@@ -2,7 +2,7 @@
 
 The local clock has numbered *steps*. Step k begins at the first instant at which the clock shows the
 step's start, or a later time. So a local day may have 23 or 25 hours, and a day that a zone has skipped
-has no length. A slice is a step. Its windows end at the next steps, in one of two ways:
+has no length. A slice is a step. The windows of a slice end at the next steps, in one of two ways:
 
     steps               0       1       2       3       4
     sliding, 2 steps    [---------------)                    ends at 2
@@ -116,7 +116,7 @@ class CalendarWindows(FixedWindows):
     calendar: CalendarCut
     steps: CalendarSteps
     whole: CalendarSteps
-    """The longest windows, if windows grow (cumulating)."""
+    """Bounds of the longest windows, if windows grow (cumulating)."""
     width: int
     """Number of steps in a window, if windows do not grow."""
     _newest: list[Ints] = field(default_factory=list, compare=False, repr=False)

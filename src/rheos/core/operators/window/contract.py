@@ -86,7 +86,7 @@ class Windows(ABC):
         """Assign rows to panes.
 
         `wm` is the watermark of each row's own split, and decides which rows are late. `purged_through`
-        is the operator's own watermark: windows that it has purged no longer exist for any row.
+        is the operator's own watermark: windows that were purged by it no longer exist for any row.
         """
 
     @abstractmethod
@@ -109,7 +109,8 @@ class FixedWindows(Windows):
 
     @abstractmethod
     def due(self, slices: Ints, valids: Ints, above: int, upto: int) -> tuple[Ints, Ints]:
-        """Return for each pane its first window end after `above`, and the number of ends to `upto`."""
+        """Return, for each pane, its first window end after `above`, and the number of its window ends
+        up to `upto`."""
 
     @abstractmethod
     def ends(self, first: Ints, count: Ints) -> tuple[Ints, Ints]:
@@ -117,7 +118,8 @@ class FixedWindows(Windows):
 
     @abstractmethod
     def last_end(self, slices: Ints) -> Ints:
-        """Return the end of the last window that contains the slice. It never falls over slices."""
+        """Return the end of the last window that contains the slice. Later slices have the same or a
+        later end."""
 
     @abstractmethod
     def start_of(self, end: IntOrInts) -> IntOrInts:

@@ -48,8 +48,8 @@ class Family(ABC):
         """Return the rows of one batch, arranged by window if they have panes of their own."""
 
     def spans(self, rows: pl.DataFrame) -> list[pl.Expr]:
-        """Return the pane of all rows of a key, if the rows of each key in this batch certainly share
-        one. Then they need not be arranged. Otherwise return an empty list."""
+        """Return the pane of all rows of a key, if it is certain that the rows of each key in this
+        batch share one. Then they need not be arranged. Otherwise return an empty list."""
         return []
 
     undecided: LateCandidates | None = None
@@ -59,7 +59,7 @@ class Family(ABC):
         return iter(())
 
     def wait(self, batch: Batch, purged_through: int) -> None:
-        """Buffer rows that may turn out to be late."""
+        """Buffer rows whose lateness is not decided yet."""
         raise AssertionError("rows of these windows are either late or not")
 
 

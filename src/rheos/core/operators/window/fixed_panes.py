@@ -45,7 +45,8 @@ class FixedPanes(PaneStore):
         )
 
     def parts(self, first_end: int, last_end: int) -> int:
-        """Return in how many parts, by ranges of places, the rows of these windows must be gathered."""
+        """Return the number of parts, by ranges of places, in which the rows of these windows must be
+        gathered."""
         if all(isinstance(segment.rows, pl.DataFrame) for segment in self):
             return 1
         size_bytes = gathered = 0
@@ -103,6 +104,6 @@ class FixedPanes(PaneStore):
 
 
 def _apart(segments: Sequence[Segment]) -> bool:
-    """Return whether no slice occurs in two segments. If so, no pane does, either."""
+    """Return whether each slice, and so each pane, occurs in at most one segment."""
     slices = np.concatenate([np.unique(segment.firsts) for segment in segments])
     return len(np.unique(slices)) == len(slices)

@@ -31,9 +31,9 @@ class FixedFiring(Firing):
     first_end: int
     last_end: int
     only: pl.DataFrame | None
-    """If set, restricts the firing to these keys and window ends."""
+    """Keys and window ends to which the firing is restricted; None: no restriction."""
     places: range | None
-    """If set, restricts the firing to keys in these places."""
+    """Places to whose keys the firing is restricted; None: no restriction."""
 
     def rows_of(self, store: PaneStore) -> list[pl.DataFrame]:
         assert isinstance(store, FixedPanes)
@@ -120,8 +120,8 @@ class FixedTrigger(FiringRule):
 def last_looked_at(
     windows: FixedWindows, slices: Ints, valids: Ints, above: int, upto: int, most_pairs: int
 ) -> int:
-    """Return the latest time, or the earliest due end, up to which there are at most `most_pairs` pairs
-    of pane and window."""
+    """Return the latest time up to which there are at most `most_pairs` pairs of pane and window; at
+    least the earliest due end."""
     first, count = windows.due(slices, valids, above, upto)
     low = int(first[count > 0].min())
     high = min(upto, int(windows.last_end(slices).max()))

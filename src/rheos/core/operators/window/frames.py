@@ -66,7 +66,7 @@ def empty_frame(schema: pa.Schema, columns: Mapping[str, str]) -> pl.DataFrame:
 
 
 def paned(frame: pl.DataFrame, assigned: PaneAssignment, pane: Sequence[str]) -> pl.DataFrame:
-    """Return a frame of `frame_of` with the columns of the pane, even if all rows share one."""
+    """Return a result of `frame_of` with the columns of the pane, even if all rows share one pane."""
     if pane[0] in frame.columns:
         return frame
     # Stacking skips the query engine, which costs more than a small batch.

@@ -63,12 +63,13 @@ class WindowGrid(FixedWindows):
         return (ts - self.offset) // self.slice * self.slice + self.offset
 
     def first_end(self, slice_start: IntOrInts) -> IntOrInts:
-        """Return the end of the first window that contains the slice, if one does."""
+        """Return the end of the first window that contains the slice, if a window does."""
         behind = (slice_start - self.size - self.offset) // self.slide + 1
         return behind * self.slide + (self.offset + self.size)
 
     def last_end(self, slice_start: IntOrInts) -> IntOrInts:
-        """Return the end of the last window that contains the slice, else a time before `first_end`."""
+        """Return the end of the last window that contains the slice; if no window does, a time before
+        `first_end`."""
         return (slice_start - self.offset) // self.slide * self.slide + (self.offset + self.size)
 
     def due(self, slices: Ints, valids: Ints, above: int, upto: int) -> tuple[Ints, Ints]:

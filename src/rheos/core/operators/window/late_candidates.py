@@ -1,9 +1,9 @@
 """Rows whose lateness is not decided yet: rows of merging windows whose watermark had passed them on
 arrival.
 
-Such a row is late unless a window of its key was open all the time from the row's own end to its
-watermark; then the row belongs to that window. This is decided when the operator's watermark has passed
-the row's. Until then the row is buffered, with all its columns.
+Such a row is late, unless a window of its key was open from the row's own end up to the row's
+watermark. Then the row belongs to that window. The operator decides this when its watermark has passed
+that of the row. Until then it buffers the row, with all its columns.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class PaneLayout:
     merge: Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
     """Function that merges several frames into one, in the form to be written."""
     order: Sequence[str] = ()
-    """Columns by which rows of one key and pane are sorted."""
+    """Columns by which rows of the same key and pane are sorted."""
     measures: bool = True
     """Whether the number of these rows determines the size of the store."""
 

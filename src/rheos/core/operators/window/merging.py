@@ -58,8 +58,8 @@ def joined(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def windows_of(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[pl.DataFrame, Ints]:
-    """Return the windows that panes form, with key, OPEN_FROM, END and START. Also return for each row
-    of the frame the number of its window."""
+    """Return the windows that panes form, with key, OPEN_FROM, END and START; and, for each row of the
+    frame, the number of its window."""
     order, begin = _sorted(frame, keys)
     panes = _panes(frame, order, begin)
     windows = frame.select(keys)[order[begin]].hstack(
@@ -107,8 +107,8 @@ def _codes(frame: pl.DataFrame, keys: Sequence[str]) -> Ints:
 
 
 def _small(opened: Ints, ends: Ints) -> tuple[Ints, Ints, int]:
-    """Return small numbers in the order of the times, and a bound on them. Combined with a row number,
-    each fits int64."""
+    """Return small numbers in the order of the times, and an upper bound of them. A small number
+    combined with a row number fits into int64."""
     low, high = int(opened.min()), int(ends.max())
     if (high - low + 1) * (len(opened) + 1) < 2**62:
         return opened - low, ends - low, high - low + 1

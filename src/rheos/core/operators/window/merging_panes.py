@@ -95,7 +95,8 @@ class MergingPanes(PaneStore):
     def _of_newest(
         self, slots: Callable[[NewestPanes], Slots], places: range | None
     ) -> list[pl.DataFrame]:
-        """Return a frame, if any, with the newest panes that `slots` selects, for keys in `places`."""
+        """Return the newest panes that `slots` selects, for keys in `places`, as a frame; none if there
+        are no such panes."""
         if self._newest is None or not self._newest.rows:
             return []
         named = slots(self._newest)
@@ -108,7 +109,7 @@ class MergingPanes(PaneStore):
 
     @property
     def one_of_each_key(self) -> bool:
-        """Whether it is clear without a search that no key has two panes."""
+        """Return whether it is known, without a search, that no key has two panes."""
         return self._newest is not None and not self._segments
 
     def parts(self) -> list[range | None]:

@@ -2,7 +2,7 @@
 
 Segments never change, so rows in them are merged repeatedly, and once per gap a due window turns out to
 have grown. Most rows belong to the window of their key that grew last. This module stores the pane of
-that window, where merging a row costs a look-up and a few array operations:
+that window in arrays, where merging a row costs a look-up and a few array operations:
 
     slot of the key      0        1        2     ...
     open_to             52        -       47         latest end; - if the key has no pane here
@@ -159,7 +159,7 @@ class NewestPanes:
         return there, there & (given[OPEN_FROM] <= ends) & (given[OPEN_TO] >= opened)
 
     def _begin(self, slots: AnySlots, ends: Ints) -> None:
-        """Start empty panes at these slots, which will end at or after `ends`."""
+        """Begin empty panes at these slots, which will end at or after `ends`."""
         numbers = np.arange(len(slots))
         self._marks[slots] = numbers
         self.rows += int(np.count_nonzero(self._marks[slots] == numbers))
@@ -177,7 +177,7 @@ class NewestPanes:
             self._largest = self._largest_sum(self._columns, 1)
 
     def _largest_sum(self, columns: Mapping[str, npt.NDArray[Any]], rows: int) -> int:
-        """Return an upper bound of sums over this number of rows."""
+        """Return an upper bound of sums after this number of rows."""
         sums = [values for name, values in columns.items() if self._reduces[name] is np.add]
         return rows * max((max(int(of.max()), -int(of.min())) for of in sums), default=0)
 

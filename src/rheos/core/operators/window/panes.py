@@ -3,12 +3,12 @@
 State is rows with any columns, in addition to the two that identify their pane. Rows are added as
 immutable *segments*, sorted by pane. When there are `FAN_IN` segments of one order of magnitude, the
 store merges them with a function that may combine rows of one key and pane. So each row is merged a
-logarithmic number of times, and reads touch few segments. Windows read ranges of segments, and purging
-and snapshots work on ranges too. The family of the windows decides which ranges they read and purge:
+logarithmic number of times, and reads touch few segments. Windows read ranges of segments; purging and
+snapshots also work on ranges. The family of the windows decides which ranges they read and purge:
 `fixed_panes`, `merging_panes`.
 
-Merging is associative and commutative. So a store is the same whether rows are added as they arrived or
-as a snapshot merged them: a delta is rows to add (CP21).
+Merging is associative and commutative. So the content of a store is the same if rows are added as they
+arrived, or as a snapshot merged them. A delta consists of rows to add (CP21).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rheos.core.state.parts import DeltaChain
 from rheos.core.state.spill import SpillFolder
 
 WORTH_A_DELTA = 2
-"""Maximum ratio of a full part to a delta at which the full part is written, to end the chain."""
+"""Maximum ratio of a full part to a delta at which a full part is written instead, to end the chain."""
 
 _LEAST_ROWS = 1 << 10
 """Minimum number of rows in a piece of state that exceeds memory."""
@@ -57,7 +57,7 @@ class MemoryBudget:
             store.spill(segment, self.folder)
 
     def most_rows(self, segments: Sequence[Segment]) -> int:
-        """Return the maximum number of rows of these segments to hold in memory at once."""
+        """Return the maximum number of rows of these segments that memory may contain at once."""
         rows = sum(segment.height for segment in segments)
         if all(isinstance(segment.rows, pl.DataFrame) for segment in segments):
             return max(rows, 1)
@@ -128,7 +128,7 @@ class PaneStore:
         self._fresh: list[Segment] = []
         self._settled: list[Segment] = []
         self._unmerged = False
-        """Whether settled segments exist that are not merged with the others yet."""
+        """Whether there are settled segments that are not merged with the others yet."""
         self._chain = DeltaChain()
         self._taken: PartSize | None = None
 
@@ -143,7 +143,8 @@ class PaneStore:
         self._compact(self._fresh)
 
     def takes_rows(self, rows: int) -> bool:
-        """Return whether rows are best added as they are, because combining them would cost more."""
+        """Return whether rows should be added without being combined, because combining them would cost
+        more."""
         return False
 
     def _compact(self, segments: list[Segment]) -> None:

@@ -1,8 +1,8 @@
 """Rows of fixed windows that have arrived and are not combined yet.
 
-If a stream has many keys, the rows of one batch share few keys. Combined batch by batch, they would
-become nearly as many rows of state, which are then merged repeatedly. So rows are buffered until there
-are many of them, or one of their windows is due.
+If a stream has many keys, few rows of a batch share a key. If each batch were combined by itself, it
+would add nearly as many rows to state, which are then merged repeatedly. So rows are buffered until
+there are many of them, or one of their windows is due.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _runs(panes: tuple[Ints, ...]) -> Ints:
 
 
 def _weight(rows: pl.DataFrame) -> int:
-    """Return the number of rows that these count as. A row that exceeds its share of memory, such as
+    """Return the number of rows as which these count. A row that exceeds its share of memory, such as
     one with lists, counts as several."""
     return max(rows.height, int(rows.estimated_size()) // _BYTES)
 

@@ -1,10 +1,10 @@
 """Progress of the windows of a subtask, and its restoration after a restart.
 
 It is stored by key group, with the parameters of the windows, in the state FIRED. Subtasks may have
-different watermarks at a barrier: if channels turn idle and back, a watermark depends on when each
-subtask received their marks. A restored subtask resumes from the highest watermark of its own groups,
-because windows up to it are purged already; groups with lower watermarks catch up first. No window
-fires twice, and no row is lost.
+different watermarks at a barrier: if channels become idle and active again, a watermark depends on when
+the subtask received their marks. A restored subtask resumes from the highest watermark of its own
+groups, because windows up to it are purged already; groups with lower watermarks catch up first. No
+window fires twice, and no row is lost.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class WindowProgress:
         self._windows = windows
         self._lateness_ms = lateness_ms
         self.watermark = MIN_TIMESTAMP_MS
-        """Windows that end before it have fired, except those of lagging groups."""
+        """Watermark up to which windows have fired, except those of lagging groups."""
         self.lagging = LaggingKeyGroups()
         self.states: set[str] = set()
         """Names of the states that were restored."""

@@ -1,7 +1,7 @@
 """Firing of windows: the common interface of `fixed_trigger` and `merging_trigger`.
 
-By event time, like Flink's default trigger: a window fires when the watermark passes its end, and again
-for keys that receive rows after that.
+Windows fire by event time, as with Flink's default trigger: when the watermark passes their end, and
+again for keys that receive rows after that.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class FiringRule(ABC):
 
     @abstractmethod
     def passed(self, above: int, upto: int, only: pl.DataFrame | None = None) -> Iterator[Firing]:
-        """Yield the windows that end after `above`, and at or before `upto`; those of each key in the
-        order of their ends. If `only` is passed, yield those of these keys."""
+        """Yield the windows that end after `above`, and at or before `upto`. Those of each key are in
+        the order of their ends. If `only` is passed, yield only windows of these keys."""
 
     @abstractmethod
     def refire(self, touched: pl.DataFrame, fired_through: int) -> Iterator[Firing]:
-        """Yield the windows of these keys and panes, which received further rows, that had already
-        fired: those up to the end `fired_through`."""
+        """Yield the windows of these keys and panes, which received further rows, if the windows had
+        already fired: those up to the end `fired_through`."""
 
     @abstractmethod
     def purge(self, last_end: int) -> None:

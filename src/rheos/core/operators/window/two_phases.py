@@ -6,9 +6,9 @@ partials.
 The first phase keeps no rows between batches: it emits the partials of each batch at once (`partials`).
 So no watermark, barrier or idle mark can overtake its rows, and it has no state.
 
-The first phase decides whether a row is late, by the watermark of its own split, as everywhere. If the
-second phase has purged a partial's window, the partial is late there (`late_purged`). That happens only
-if its split was idle.
+The first phase decides whether a row is late, by the watermark of the row's split, as all operators do.
+If the second phase has purged a partial's window, the partial is late there (`late_purged`). That
+happens only if its split was idle.
 
 ```python
 check_timeline(

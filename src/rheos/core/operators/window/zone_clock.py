@@ -3,8 +3,8 @@
 `zoneinfo` converts one time at a time. So the clock looks up the changes of the UTC offset once for
 each year that occurs, and keeps them as two sorted arrays. A whole column then takes one binary search.
 
-Zone rules repeat every 400 years. So a year after the calendar of `datetime` uses the year at the same
-position of the cycle. Years before the first one have the offset of the first.
+Zone rules repeat every 400 years. So for a year beyond those of `datetime`, the clock uses the year at
+the same position in the cycle. Years before the first year have its offset.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ZoneClock:
     def __init__(self, zone: str) -> None:
         self._zone = ZoneInfo(zone)
         self._changes: dict[int, list[tuple[int, int]]] = {}
-        """By year: instants, each with the UTC offset from then on, both in ms."""
+        """Changes by year: instants, each with the UTC offset from then on, both in ms."""
         self._known = _Changes.of([])
 
     def local(self, instants: Ints) -> Ints:

@@ -23,7 +23,7 @@ from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Bat
 from rheos.core.safe_strings import shown
 
 Bounds: TypeAlias = tuple[int, int]
-"""A window [start_ms, end_ms)."""
+"""Bounds of a window: [start_ms, end_ms)."""
 
 
 @dataclass(frozen=True)

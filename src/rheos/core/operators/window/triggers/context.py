@@ -11,12 +11,12 @@ from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.state.scope import NO_KEY, KeyScope
 
 NO_WINDOW: Bounds = (0, 0)
-"""Namespace of state that belongs to the key alone. No window is empty."""
+"""Namespace of state that belongs to the key alone. No window has it, because no window is empty."""
 
 
 class WindowScope:
-    """The context of all calls of a subtask. It sets the scope of the backend, whose key is that of the
-    stream followed by the window."""
+    """The context of all calls of a subtask. It sets the backend's scope, whose key is the stream's key
+    followed by the window."""
 
     __slots__ = (
         "_keys",
@@ -80,7 +80,8 @@ class WindowScope:
         self._scope.key = self.stored(self.key, window)
 
     def merging(self, merged: Sequence[Bounds], call: Callable[[], object]) -> None:
-        """Make a call that may use `merged`, the windows that were merged into the current one."""
+        """Make a call during which `merged` yields the windows that were merged into the current
+        one."""
         self._merged = merged
         try:
             call()

@@ -1,4 +1,4 @@
-"""The effect of a record or a timer on one key and window."""
+"""The effects of a record or a timer on one key and window."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class WindowLogic:
                 self._contents.replace(kept)
 
     def _over_ms(self, window: Bounds) -> int | None:
-        """Return the time at which a window ends by its clock; None for never."""
+        """Return the time at which a window ends by its clock; None if it never ends."""
         if self._parts.time is None:
             return None
         return window[1] - 1 + (self._parts.lateness_ms if self._parts.time == "event_time" else 0)

@@ -1,7 +1,7 @@
 """The windows of one key that may still merge, and the places of their contents.
 
-A window grows with its records, but its contents stay under the bounds with which it began, its
-*place*. Contents move only if several windows merge.
+A window grows with its records, but its contents remain stored under the bounds with which it began,
+its *place*. Contents are moved only if several windows merge.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class AbsorbedWindows:
     place: Bounds
     """Place of its contents."""
     replaced: tuple[Bounds, ...]
-    """Windows that are now part of it."""
+    """Windows that are now part of `window`."""
     moved: tuple[Bounds, ...]
     """Places whose contents must be moved to `place`."""
     windows: list[tuple[int, int, int, int]]
