@@ -12,34 +12,22 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Unpack
 
 from rheos.api import overrides, partial_settings
 from rheos.api.program import Program
+from rheos.api.program_plans import ProgramPlans
 from rheos.api.resolve import resolve
-from rheos.api.runtime_choice import RuntimeChoice, choose_runtime
 from rheos.api.settings import EnvironmentArguments, Settings
+from rheos.api.source_nodes import add_source, no_source
 from rheos.api.sources import StreamArguments, spark_stream
 from rheos.api.streams import DataStream
-from rheos.api.watermarks import checked_watermark
-from rheos.connectors.collect import CollectSink
-from rheos.connectors.spark.dataframe import DataFrameSource, dataframe_source, ordered_by
-from rheos.core.callables import function_name
+from rheos.connectors.spark.dataframe import dataframe_source
 from rheos.core.connectors import capabilities
-from rheos.core.connectors.contract import Sink, Source
+from rheos.core.connectors.contract import Source
 from rheos.core.connectors.lookup import Lookup
-from rheos.core.connectors.rejected_records import with_rows_ahead
 from rheos.core.errors import ProgramError
-from rheos.core.graph import render
-from rheos.core.graph.job_context import JobContext
-from rheos.core.graph.nodes import MAIN, Graph, Input, Node, StreamType
 from rheos.core.graph.parameters import Parameters
-from rheos.core.graph.validate import check_columns, check_graph, unbounded_sources
 from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.sink import SinkSpec
-from rheos.core.operators.source import REJECTED, SourceSpec
-from rheos.core.plan import explain
 from rheos.core.plan.physical import PhysicalPlan
-from rheos.core.plan.planner import make_plan
 from rheos.core.protocol.ids import JobId, job_slug
-from rheos.core.redaction import redacted
-from rheos.core.safe_strings import shown
 from rheos.core.site import call_site, located
 from rheos.core.unknown_names import HintedBase
 from rheos.runtimes.job import JobResult
@@ -48,8 +36,6 @@ from rheos.runtimes.job_handle import JobHandle
 if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive
     from rheos.sql.session import SqlSession
-
-_SEE_SPARK = '\nexplain(format="spark") shows what Spark makes of it.\n'
 
 
 _Arguments = ParamSpec("_Arguments")
@@ -113,7 +99,8 @@ class Environment(HintedBase):
             given = Parameters({} if parameters is None else parameters)
             self._parameters = given.merged(overrides.current().parameters)
             self._files = _existing({} if files is None else files)
-        self._program = Program(self._to_frame, DataStream.at)
+        self._program = Program(lambda graph: self._plans.to_frame(graph, self._config), DataStream.at)
+        self._plans = ProgramPlans(self._program, settled, self._parameters, self._files)
         self._sql: SqlSession | None = None
         if (made := overrides.current().made) is not None:
             made(self)
@@ -162,39 +149,12 @@ class Environment(HintedBase):
         site = call_site()
         with located(site, name or "source"):
             if not isinstance(source, Source):
-                raise _no_source(source)
-            check_columns(source.schema)
-            if watermark is None and isinstance(source, DataFrameSource) and source.event_time:
-                watermark = Watermark.monotonic(on=source.event_time)
-            if watermark is not None:
-                example = 'watermark=rh.Watermark.bounded_out_of_orderness("5s", on="at")'
-                watermark = checked_watermark(source.schema, watermark, example)
-                if watermark.on is not None:
-                    source = ordered_by(source, watermark.column)
+                raise no_source(source, isinstance(source, DataStream))
             if self._config.spark is None and self._config.master is None:
                 # A DataFrame can only be used in its own session.
                 self._config = replace(self._config, spark=capabilities.session_of(source))
-            record = capabilities.record_class(source)
-            on = None if watermark is None else watermark.on
-            outputs = {MAIN: StreamType(source.schema, watermark is not None, record, on)}
-            rejected = capabilities.rejected_schema_of(source)
-            if watermark is not None and watermark.max_ahead is not None:
-                if capabilities.dataframe_of(source) is not None:
-                    raise ProgramError(
-                        "max_ahead is not available for a DataFrame, whose rows have no order",
-                        hint="drop such rows before, with df.filter(...)",
-                    )
-                rejected = with_rows_ahead(rejected)
-            if rejected is not None:
-                outputs[REJECTED] = StreamType(rejected, event_time=False)
-            node = self._program.add(
-                SourceSpec(source, watermark),
-                name=redacted(source.describe()) if name is None else name,
-                site=site,
-                outputs=outputs,
-                uid=uid,
-            )
-            return DataStream(self._program, Input(node.id))
+            port = add_source(self._program, source, watermark, name=name, uid=uid, site=site)
+            return DataStream(self._program, port)
 
     def from_dataframe(
         self,
@@ -372,19 +332,6 @@ class Environment(HintedBase):
         with located(call_site()):
             return self._sql_session().explained(query, state_ttl)
 
-    def _explained(self, make: Callable[[], DataStream], logical: str) -> str:
-        """Return a logical plan, and how the stream that `make` builds would run on its own.
-
-        Operators that `make` adds are removed from the program afterwards.
-        """
-        with self._program.tried():
-            port = make().transformation.port
-            end = Node(0, "result", None, call_site(), SinkSpec(CollectSink()), (port,), {})
-            graph = self._program.ending_in(end)
-            choice = choose_runtime(self._runtime, graph)
-            plan = self._plan_of(graph, "explain", choice)
-            return f"{logical}\n{explain.text(plan, str(choice))}"
-
     def sql_script(self, statements: str) -> None:
         """Run SQL statements: they declare tables and views, and add the INSERTs to the program.
 
@@ -411,7 +358,7 @@ class Environment(HintedBase):
         if self._sql is None:
             from rheos.sql.session import SqlSession
 
-            self._sql = SqlSession(self, self._explained)
+            self._sql = SqlSession(self, self._plans.explain_query)
         return self._sql
 
     # --- runs -----------------------------------------------------------------------------------------
@@ -465,7 +412,7 @@ class Environment(HintedBase):
         if said.capture:
             raise overrides.ProgramCapture(self, name)
         with located(call_site()):
-            graph, plan, choice = self._plan(name)
+            graph, plan, choice = self._plans.plan(name)
             config = replace(
                 self._config,
                 job=self._job_id(name),
@@ -503,58 +450,7 @@ class Environment(HintedBase):
             ProgramError: The format is unknown, or the program has no sinks.
         """
         with located(call_site()):
-            graph, plan, choice = self._plan(name)
-            if format == "mermaid":
-                return explain.mermaid(plan)
-            if format == "plan":
-                return explain.text(plan, str(choice))
-            if format == "text":
-                spark = _SEE_SPARK if choice.is_batch else ""
-                return f"{render.text(graph)}\n{explain.text(plan, str(choice))}{spark}"
-            if format == "spark":
-                return self._spark_plan(plan, choice)
-            raise ProgramError(
-                f"format={format!r} is not known", hint='write "text", "plan", "mermaid" or "spark"'
-            )
-
-    def _spark_plan(self, plan: PhysicalPlan, choice: RuntimeChoice) -> str:
-        if not choice.is_batch:
-            raise ProgramError(
-                'format="spark" shows a Spark plan, which only a batch job has, but this '
-                f"program runs as {choice}",
-                hint='run it with runtime="batch", or write format="plan"',
-            )
-        from rheos.runtimes.batch.runtime import spark_plan
-
-        return spark_plan(plan, replace(self._config, job=JobId("explain")))
-
-    def _to_frame(self, graph: Graph) -> Any:
-        endless = unbounded_sources(graph)
-        if endless:
-            raise ProgramError(
-                f"the source {endless[0].name!r} never ends, but a DataFrame needs all rows",
-                hint="bound the source; or write the stream to a sink, and read that with Spark",
-            )
-        choice = choose_runtime(self._runtime, graph)
-        if self._runtime not in ("auto", "batch"):
-            raise ProgramError(
-                "only the batch runtime turns a stream into a DataFrame, but this environment "
-                f"has runtime={str(choice)!r}",
-                hint='create the stream in rh.Environment(runtime="batch"); or write it to a '
-                "sink, and read that with Spark",
-            )
-        from rheos.runtimes.batch.lazy_dataframes import to_dataframe
-        from rheos.runtimes.spark.session import get_session
-
-        config = replace(self._config, job=JobId("dataframe"))
-        session = get_session(config, self._parallelism)
-        plan = self._plan_of(graph, "to_dataframe", choice)
-        return to_dataframe(
-            session,
-            plan,
-            batch_rows=self._config.task.batch_rows,
-            limits=self._config.state.limits,
-        )
+            return self._plans.explain(format, name, self._config)
 
     def plan(self, name: str = "job") -> PhysicalPlan:
         """Return the physical plan, for tools that inspect a program without running it.
@@ -574,7 +470,7 @@ class Environment(HintedBase):
             ProgramError: The program has no sinks, or cannot run in the runtime.
         """
         with located(call_site()):
-            return self._plan(name)[1]
+            return self._plans.plan(name)[1]
 
     def check_executed(self) -> None:
         """Check that no sink still waits for `execute` when a program ends without having run anything.
@@ -591,26 +487,6 @@ class Environment(HintedBase):
                     hint='end it with env.execute("name"); it may be under '
                     '`if __name__ == "__main__":`',
                 )
-
-    def _plan(self, name: str) -> tuple[Graph, PhysicalPlan, RuntimeChoice]:
-        if not isinstance(name, str) or not name.strip():
-            raise ProgramError(f"the name of a job must be a non-empty string, not {name!r}")
-        graph = self._program.graph()
-        choice = choose_runtime(self._runtime, graph)
-        return graph, self._plan_of(graph, name, choice), choice
-
-    def _plan_of(self, graph: Graph, name: str, choice: RuntimeChoice) -> PhysicalPlan:
-        check_graph(graph)
-        return make_plan(
-            graph,
-            name=name,
-            parallelism=self._parallelism,
-            max_parallelism=self._max_parallelism,
-            context=JobContext(name, self._parameters, self._files),
-            # A batch job shuffles the state of its windows, whatever their keys, and stores none.
-            two_phases=not choice.is_batch,
-            stores_state=not choice.is_batch,
-        )
 
     def _job_id(self, name: str) -> JobId:
         """Return the job's id: the same at each start if the job's log is kept, otherwise a new one."""
@@ -640,17 +516,3 @@ def _existing(files: Mapping[str, str | PathLike[str]]) -> dict[str, str]:
 
 # Notebooks and `help` show the settings one by one.
 Environment.__signature__ = inspect.signature(EnvironmentArguments)  # type: ignore[attr-defined]
-
-
-def _no_source(given: object) -> ProgramError:
-    if isinstance(given, Sink):
-        hint = "a sink is where rows go: write stream.sink_to(...) at the end of a stream"
-    elif isinstance(given, DataStream):
-        hint = "it is a stream already: call its methods, such as .filter(...)"
-    elif callable(given):
-        hint = f"call it: {function_name(given)}(...)"
-    elif isinstance(given, str | Path):
-        hint = 'write env.from_source(rh.files.source("data/*.parquet", schema=Event))'
-    else:
-        hint = "write env.from_source(rh.collection(rows))"
-    return ProgramError(f"from_source() takes a source, not {shown(given)}", hint=hint)
