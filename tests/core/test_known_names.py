@@ -17,6 +17,7 @@ def test_the_hint_has_similar_names_and_then_all_names() -> None:
     )
     assert names_hint("PRICE", ["price"], "they are") == "did you mean 'price'? they are price"
     assert names_hint("zzz", [], "they are") == "they are none"
+    assert names_hint("zzz", [], "the columns here are") == "there are no columns here"
     assert meant("zzz", ["price"]) == ""
 
 

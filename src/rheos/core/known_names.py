@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import NoReturn, TypeVar
 
@@ -39,6 +40,8 @@ def names_hint(name: str, known: Iterable[str], listed: str) -> str:
         The advice.
     """
     names = [*known]
+    if not names and (none := re.fullmatch(r"the (.*?)( here)? are", listed)) is not None:
+        return f"there are no {none[1]}{none[2] or ''}"
     rest = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
     return f"{meant(name, names)}{listed} {', '.join(names[:_MOST_LISTED]) or 'none'}{rest}"
 

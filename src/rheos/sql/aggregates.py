@@ -189,7 +189,7 @@ def _where(value: Typed, condition: pl.Expr | None) -> Typed:
 def _count(compiler: Compiler, node: exp.Count, condition: pl.Expr | None) -> AggregateCall:
     compiler.sql.only(node, ("this", "big_int"))
     of = node.this
-    if of is None:
+    if of is None or (isinstance(of, exp.Distinct) and not of.expressions):
         raise compiler.sql.error("COUNT() is missing an argument", node, "write COUNT(*)")
     if isinstance(of, exp.Distinct):
         if len(of.expressions) != 1:

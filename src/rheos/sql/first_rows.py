@@ -7,9 +7,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import polars as pl
 from sqlglot import exp
 
+from rheos.sql import types
+from rheos.sql.expressions.table import Compiler
 from rheos.sql.plan import PlanNode
+from rheos.sql.scope import NameScope
 
 if TYPE_CHECKING:
     from rheos.sql.query import Planner
@@ -75,14 +79,18 @@ def _with_hidden(within: exp.Expr, order: exp.Order) -> set[str]:
 
 def _number(planner: Planner, clause: exp.Expr) -> int:
     planner.sql.only(clause, ("expression",))
-    number = clause.args.get("expression")
-    if not isinstance(number, exp.Literal) or not str(number.this).isdigit():
+    number = clause.args["expression"]
+    found = None
+    if number.find(exp.Column, exp.Query) is None:
+        value = Compiler(planner.sql, NameScope(planner.sql, ())).compile(number)
+        found = pl.select(value.expr).item() if types.is_integer(value.type) else None
+    if found is None or found < 0:
         raise planner.sql.error(
             f"{clause.key.upper()} takes a constant integer",
             clause,
             "write LIMIT 10",
         )
-    return int(number.this)
+    return int(found)
 
 
 def _of_result(planner: Planner, each: exp.Ordered, names: list[exp.Column]) -> None:

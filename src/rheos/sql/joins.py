@@ -375,11 +375,14 @@ def joining(sql: SqlText, node: exp.Join, ttl: TimeToLive | None) -> Joining:
     """Analyse a JOIN. Raises ProgramError."""
     sql.only(node, ("this", "on", "using", "side", "kind", "method"))
     kind, side = str(node.args.get("kind") or ""), str(node.args.get("side") or "")
-    natural = str(node.args.get("method") or "") in ("", "NATURAL")
-    if kind not in ("", "INNER", "OUTER", "CROSS") or side not in _SIDES or not natural:
-        raise sql.error(
-            f"{side} {kind} JOIN is not computed yet".strip(), node.this, "write it as a LEFT JOIN"
-        )
+    method = str(node.args.get("method") or "")
+    if (
+        kind not in ("", "INNER", "OUTER", "CROSS")
+        or side not in _SIDES
+        or method not in ("", "NATURAL")
+    ):
+        words = " ".join(filter(None, (method, side, kind, "JOIN")))
+        raise sql.error(f"{words} is not computed yet", node.this, "write it as a LEFT JOIN")
     table, as_of = node.this, None
     version = table.args.get("version") if isinstance(table, exp.Table) else None
     if version is not None:

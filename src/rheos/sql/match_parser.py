@@ -144,7 +144,10 @@ class MatchParser(SparkParser):
         value = self._parse_disjunction()
         if not self._match(TokenType.ALIAS):
             self.raise_error("Expecting AS")
-        return exp.Alias(this=value, alias=self._parse_id_var(any_token=True))
+        name = self._parse_id_var()
+        if name is None:
+            self.raise_error("Expecting a name")
+        return exp.Alias(this=value, alias=name)
 
     def _parse_unary(self) -> exp.Expr | None:
         if self._curr and self._curr.text.upper() in ("FINAL", "RUNNING"):

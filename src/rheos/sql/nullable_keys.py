@@ -12,7 +12,7 @@ import polars as pl
 
 from rheos.api.expressions import compile_expressions
 from rheos.api.streams import DataStream
-from rheos.core.graph.changelog import OP, Changes
+from rheos.core.graph.changelog import INSERT, OP, Changes
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.sql import types
 
@@ -54,11 +54,12 @@ class NullableKeys:
 
 def selected(stream: DataStream, exprs: Sequence[pl.Expr], changes: Changes | None) -> DataStream:
     """Return new columns; of a changelog, with the kind of change, as a changelog of the resulting
-    table.
+    table. Append-only rows become a changelog of insertions if `changes` is given.
     """
-    if stream.transformation.type.changes is None:
+    changing = stream.transformation.type.changes is not None
+    if not changing and changes is None:
         return stream.select(*exprs)
-    given = [*exprs, pl.col(OP)]
+    given = [*exprs, pl.col(OP) if changing else pl.lit(INSERT).alias(OP)]
     made, schema = compile_expressions("select", given, {}, stream.schema)
     added = stream.transformation.then(ExpressionSpec("select", made), "select", schema)
     return DataStream.at(added.with_changes(changes))

@@ -302,6 +302,6 @@ def _rows(sql: SqlText, of: exp.Lag | exp.Lead) -> int:
         return 1
     if not isinstance(rows, exp.Literal) or not str(rows.this).isdigit():
         raise sql.error(
-            f"{kind(of)} takes an integer number of rows", rows, f"write {kind(of)}(price, 1)"
+            f"{kind(of)} takes an integer number of rows", rows, f"write {kind(of)[:-1]}price, 1)"
         )
     return int(rows.this)

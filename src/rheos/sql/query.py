@@ -48,7 +48,7 @@ from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_co
 from rheos.sql.select_forms import qualified, with_plain_clauses
 from rheos.sql.set_operations import NO_END, set_operation
 from rheos.sql.syntax_errors import WINDOWS
-from rheos.sql.text import SqlText, as_sql
+from rheos.sql.text import SqlText, as_sql, number_of
 from rheos.sql.values import value_rows
 from rheos.sql.windows import WINDOW_COLUMNS, WindowCall, by_the_clock, is_clock, window_call
 
@@ -56,7 +56,18 @@ if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive
 
 
-_UNORDERED = "ORDER BY without LIMIT has no effect: the rows of a result have no order"
+_DATABASES = ("default", "default_database", "public", "main")
+"""Names that other systems have for their first database."""
+_CATALOGS = ("default_catalog", "spark_catalog")
+_NO_EFFECT = {
+    "hint": "hints have no effect: Rheos chooses how a query runs",
+    **{
+        name: f"{name.upper()} BY without LIMIT has no effect: the rows of a result have no order"
+        for name in ("order", "sort", "cluster")
+    },
+    "distribute": "DISTRIBUTE BY has no effect: Rheos chooses where rows are processed",
+}
+"""Clauses that cannot change the rows of a query, and the note about each."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +88,7 @@ class Planner:
         """Plan a query. Raises ProgramError, SchemaError at the place in the SQL."""
         planner = self._with(node)
         with_plain_clauses(self.sql, node)
-        order = node.args.get("order")
-        if order is not None and not (node.args.get("limit") or node.args.get("offset")):
-            self.note(self.sql, order, _UNORDERED)
-            node = node.copy()
-            node.set("order", None)
+        node = self._without_effect(node)
         if is_first_rows(node):
             return first_rows(planner, node)
         match node:
@@ -98,11 +105,25 @@ class Planner:
                 return value_rows(self.sql, node)
         raise self.sql.error("this is not a query", node, "write SELECT ... FROM ...")
 
+    def _without_effect(self, node: exp.Expr) -> exp.Expr:
+        """Return the query without the clauses that cannot change its rows, and report them."""
+        limited = any(node.args.get(name) is not None for name in ("limit", "offset"))
+        for name, text in _NO_EFFECT.items():
+            clause = node.args.get(name)
+            if clause is None or (limited and name in ("order", "sort", "cluster")):
+                continue
+            self.note(self.sql, clause, text)
+            node = node.copy()
+            node.set(name, None)
+        return node
+
     def _with(self, node: exp.Expr) -> Planner:
         """Return a planner that knows the queries of WITH."""
         clause = node.args.get("with_")
         if clause is None:
             return self
+        if clause.args.get("recursive"):
+            raise self._recursive(clause.expressions[0])
         self.sql.only(clause, ("expressions",), " WITH")
         planner = self
         names: set[str] = set()
@@ -113,11 +134,21 @@ class Planner:
                     f"WITH names {each.alias!r} twice", each.args["alias"], "choose another name"
                 )
             names.add(each.alias.casefold())
+            if not planner._knows(each.alias) and (own := _reads_itself(each)) is not None:
+                raise self._recursive(own)
             plan = planner.query(each.this)
             columns = each.args["alias"].args.get("columns")
             plan = planner._renamed(plan, columns or [], each)
             planner = replace(planner, ctes={**planner.ctes, each.alias.casefold(): plan})
         return planner
+
+    def _knows(self, name: str) -> bool:
+        return name.casefold() in self.ctes or self.catalog.knows(name)
+
+    def _recursive(self, at: exp.Expr) -> Exception:
+        return self.sql.error(
+            "a query that reads its own result is not computed", at, "write it as stream.iterate(...)"
+        )
 
     # --- SELECT ---------------------------------------------------------------------------------------
 
@@ -250,6 +281,8 @@ class Planner:
                 (each.name, Typed(pl.col(each.column.name), each.column.type, item), each.column.role)
                 for each in scope.star(item, table)
             ]
+            if not found:
+                raise self.sql.error("* needs a table", item, "write SELECT * FROM ...")
             return self._changed_star(star, found, compiler)
         inner = item.this if isinstance(item, exp.Alias) else item
         if isinstance(item, exp.Alias):
@@ -325,6 +358,12 @@ class Planner:
                 ValueRows(one, (SqlColumn("one", types.BIGINT),)), (TableInSight(None, ()),)
             )
         self.sql.only(clause, ("this",))
+        if clause.this.args.get("version") is not None:
+            raise self.sql.error(
+                "FOR SYSTEM_TIME AS OF is only computed for the right side of a join",
+                clause.this,
+                "write FROM bids AS b JOIN rates FOR SYSTEM_TIME AS OF b.ts AS r ON b.id = r.id",
+            )
         relation = self.table(clause.this)
         together: list[exp.Join] = []
         for each in node.args.get("joins") or []:
@@ -375,6 +414,8 @@ class Planner:
                 return self._aliased(value_rows(self.sql, node), node)
             case MatchRecognize():
                 return self._aliased(matched(self.sql, node, self.table(node.this)), node)
+            case exp.Select():
+                raise self.sql.error("FROM takes a table", node, "put a query into parentheses")
         raise self.sql.not_computed(node)
 
     def _named_table(self, node: exp.Table) -> SqlRelation:
@@ -389,7 +430,8 @@ class Planner:
             raise self.sql.unknown("window function", of.name, of, WINDOWS, "the window functions are")
         if not isinstance(node.this, exp.Identifier):
             raise self.sql.not_computed(node.this)
-        self.sql.only(node, ("this", "alias", "version"), " of a table")
+        self.sql.only(node, ("this", "alias", "version", "db", "catalog"), " of a table")
+        self._check_database(node)
         name = node.name
         plan = self.ctes.get(name.casefold()) or self.catalog.find(name)
         if plan is None:
@@ -404,6 +446,15 @@ class Planner:
             error.hint = f"{error.hint}; register one with env.register({name!r}, stream)"
             raise error
         return self._aliased(plan, node, name)
+
+    def _check_database(self, node: exp.Table) -> None:
+        for part, known in ((node.args.get("catalog"), _CATALOGS), (node.args.get("db"), _DATABASES)):
+            if part is not None and part.name.casefold() not in known:
+                raise self.sql.error(
+                    f"unknown database {part.name!r}: all tables are in one",
+                    part,
+                    f"write {node.name}",
+                )
 
     def _lookup(self, node: exp.Expr) -> Lookup | None:
         """Return the lookup for a joined table; None if it is a stream."""
@@ -469,9 +520,18 @@ class Planner:
             return plan
         if len(names) != len(plan.columns):
             raise self.sql.error(
-                f"there are {len(plan.columns)} columns, but {len(names)} names for them", at
+                f"the rows have {number_of(len(plan.columns), 'column')}, but there are "
+                f"{number_of(len(names), 'name')} for them",
+                at,
+                "write one name for each column",
             )
         return renamed(plan, tuple(each.name for each in names))
+
+
+def _reads_itself(cte: exp.Expr) -> exp.Expr | None:
+    """Return the table in a query of WITH that has the name of the query itself."""
+    tables = cte.this.find_all(exp.Table)
+    return next((each for each in tables if each.name.casefold() == cte.alias.casefold()), None)
 
 
 def _parts_of_groups(node: exp.Select) -> list[exp.Expr]:

@@ -114,6 +114,8 @@ class NameScope:
     def _found(self, node: exp.Column) -> tuple[Named, list[str]]:
         """Return the column, and the names of the struct fields that are read from it."""
         self.sql.only(node, ("this", "table", "db", "catalog"))
+        if isinstance(node.this, exp.Star):
+            raise Compiler(self.sql, self).refused(node.this)
         parts = [part.name for part in node.parts]
         if len(parts) > 1 and (tables := [each for each in self.tables if _same(each.alias, parts[0])]):
             columns = [each for table in tables for each in table.columns]

@@ -27,6 +27,8 @@ def with_plain_clauses(sql: SqlText, node: exp.Expr) -> None:
             raise sql.error("FETCH takes a number of rows", fetch, "write FETCH FIRST 10 ROWS ONLY")
         count = fetch.args.get("count") or exp.Literal.number(1)
         node.set("limit", exp.Limit(expression=count))
+    elif fetch is not None and fetch.expression.name.upper() == "ALL":
+        node.set("limit", None)
     group = node.args.get("group")
     if isinstance(node, exp.Select) and group is not None and group.args.get("all"):
         keys = [each.unalias() for each in node.expressions if next(calls_in(each), None) is None]
@@ -38,7 +40,7 @@ def with_plain_clauses(sql: SqlText, node: exp.Expr) -> None:
 
 def qualified(planner: Planner, node: exp.Select) -> PlanNode:
     """Plan a query with QUALIFY: a filter on its OVER columns. Raise ProgramError or SchemaError."""
-    condition = node.args["qualify"].this.copy()
+    sql, condition = planner.sql, node.args["qualify"].this.copy()
     within = node.copy()
     within.set("qualify", None)
     within.set("with_", None)
@@ -59,6 +61,10 @@ def qualified(planner: Planner, node: exp.Select) -> PlanNode:
             within.append("expressions", exp.alias_(part.copy(), name, quoted=True))
         return exp.column(name, quoted=True)
 
+    if isinstance(condition, exp.Window):
+        raise sql.error(
+            "QUALIFY takes a condition", condition, "write QUALIFY ROW_NUMBER() OVER (...) = 1"
+        )
     condition = condition.transform(replaced)
     plan = planner.query(within)
     names = [exp.column(each.name, quoted=True) for each in plan.columns if each.name not in hidden]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 from sqlglot import exp
 
-from rheos.core.errors import ProgramError
 from rheos.core.graph.changelog import Changes
 from rheos.sql import types
 from rheos.sql.expressions.table import CAST
@@ -147,15 +146,13 @@ def _united(planner: Planner, sides: list[PlanNode], node: exp.SetOperation) -> 
             SqlColumn(of[0].name, kind, roles.pop() if len(roles) == 1 else ColumnRole.PLAIN)
         )
     changing = any(side.changes is not None for side in sides)
-    united = tuple(_fitted(planner, side, tuple(columns), changing) for side in sides)
+    united = tuple(_fitted(side, tuple(columns), changing) for side in sides)
     changes = Changes((), retracts=True) if changing else None
     return Union(united, tuple(columns), changes)
 
 
-def _fitted(
-    planner: Planner, side: PlanNode, columns: tuple[SqlColumn, ...], changing: bool
-) -> PlanNode:
-    """Return the columns of a union. A changelog becomes a changelog without a key."""
+def _fitted(side: PlanNode, columns: tuple[SqlColumn, ...], changing: bool) -> PlanNode:
+    """Return the columns of a union. If a side is a changelog, all become one without a key."""
     exprs = []
     for column, wanted in zip(side.columns, columns, strict=True):
         cast = types.cast(pl.col(column.name), column.type, wanted.type)
@@ -163,12 +160,6 @@ def _fitted(
         exprs.append(cast)
     if not changing:
         return Project(side, tuple(exprs), columns, None)
-    if side.changes is None:
-        raise ProgramError(
-            "an updating table cannot be combined with append-only rows",
-            hint="make both updating tables: GROUP BY all columns turns a stream into one",
-            detail=planner.sql.text,
-        )
     return Project(retracting(side), tuple(exprs), columns, Changes((), retracts=True))
 
 

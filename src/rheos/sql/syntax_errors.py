@@ -8,6 +8,7 @@ import re
 from sqlglot import exp
 
 from rheos.core.errors import ProgramError
+from rheos.sql.clause_names import foreign_hint
 from rheos.sql.text import Span, SqlText
 
 WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
@@ -17,11 +18,14 @@ READ_AS = "the SQL dialect is Spark's"
 NOTHING_BEHIND_COMMA = "expected an item after this comma"
 NO_COLUMNS = "SELECT has no columns"
 NOTHING_BEHIND = "the SQL ends too early after this"
+_OPERAND_MISSING = "an operand or an argument is missing here, or before it"
+_NO_QUERY_AFTER_WITH = "Failed to parse any statement following CTE"
 
 _PIECE = re.compile(
     r"""--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`[^`]*`""", re.DOTALL
 )
 _BEGIN = re.compile(r"""['"`]|/\*""")
+_NOT_HEXADECIMAL = re.compile(r"\b[xX]'[^']*[^'0-9a-fA-F][^']*'")
 _MISSING = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*?(\w+)'>")
 _TOO_MANY = re.compile(r"The number of provided arguments \((\d+)\) is greater than .* \((\d+)\)")
 _GOES_ON = (
@@ -30,6 +34,7 @@ _GOES_ON = (
 )
 """Words that need something after them."""
 _CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "JOIN", "UNION", "VALUES", "WINDOW")
+_LATER = ("ASC", "DESC", "LIMIT", "OFFSET", "ORDER", "LEFT", "INNER", "UNION", "BETWEEN")
 _BEGINS = ("SELECT", "INSERT", "CREATE", "EXPLAIN", "DESCRIBE", "WITH")
 
 
@@ -37,7 +42,11 @@ def unfinished(sql: SqlText) -> ProgramError | None:
     """Return the error for a string, name or comment that does not end."""
     found = _BEGIN.search(_bare(sql.text))
     if found is None:
-        return None
+        wrong = _NOT_HEXADECIMAL.search(sql.text)
+        if wrong is None:
+            return None
+        what = "a BINARY literal has hexadecimal digits"
+        return sql.error(what, Span(*wrong.span()), "write X'1F'")
     span = Span(found.start(), len(sql.text.rstrip()))
     if found[0] == "/*":
         return sql.error("the comment that starts here is not closed", span, "write */ after it")
@@ -65,9 +74,12 @@ def unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
             return sql.error(
                 f"{name}() is missing an argument", call, f"write {name}(...) with all of its arguments"
             )
-        return sql.error(NOTHING_BEHIND, span, READ_AS)
+        is_last = not bare[span.stop :].strip(" \n\t;")
+        return sql.error(NOTHING_BEHIND if is_last else _OPERAND_MISSING, span, READ_AS)
     if message == NOTHING_BEHIND:
         return sql.error(message, span, READ_AS)
+    if message == _NO_QUERY_AFTER_WITH:
+        return sql.error("WITH needs a query after it", span, "write WITH a AS (...) SELECT ... FROM a")
     if (count := _TOO_MANY.match(message)) is not None:
         call = _call(bare, span.start) or span
         what = f"{_name(sql, call)}() takes at most {count[2]} argument{'s' * (count[2] != '1')}"
@@ -79,6 +91,8 @@ def unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
         return sql.error(f"this is not valid SQL: {message.lower()} here, or before it", span, READ_AS)
     if message.endswith("is not computed in PATTERN"):
         return sql.error(message, span, "a pattern consists of variables, groups and quantifiers")
+    if message.startswith("Expected TYPE after CAST") and word == ")":
+        return sql.error("CAST is missing its type", span, "write CAST(x AS INT)")
     if message.startswith(("unknown type", "Expected TYPE after CAST")):
         return sql.error(
             f"unknown type {word}",
@@ -147,17 +161,20 @@ def _from_here_on(sql: SqlText, bare: str, span: Span) -> ProgramError:
         )
     if word.upper() in _GOES_ON and not bare[span.stop :].strip(" \n\t;"):
         return sql.error(NOTHING_BEHIND, span, READ_AS)
-    return sql.error("this is not valid SQL from here on", span, _meant(before) or READ_AS)
+    return sql.error("this is not valid SQL from here on", span, _meant(before, word) or READ_AS)
 
 
-def _meant(before: str) -> str | None:
-    """Return a hint with the word that was probably meant before the unreadable place."""
+def _meant(before: str, word: str) -> str | None:
+    """Return a hint that corrects the misspelt word before the unreadable place, or at it."""
     words = re.findall(r"\w+", before.rpartition(";")[2])
     if not words:
         return None
+    foreign = foreign_hint(word) or foreign_hint(words[-1])
+    if foreign:
+        return f"{foreign}{READ_AS}"
     if words[-1].upper() in ("GROUP", "ORDER", "PARTITION"):
         return f"write {words[-1].upper()} BY"
-    for said, known in ((words[-1], _CLAUSES), (words[0], _BEGINS)):
+    for said, known in ((words[-1], _CLAUSES), (word, _LATER), (words[0], _BEGINS)):
         close = difflib.get_close_matches(said.upper(), known, n=1, cutoff=0.7)
         if close and close[0] != said.upper():
             return f"did you mean {close[0]} instead of {said!r}? {READ_AS}"

@@ -12,6 +12,7 @@ from sqlglot.errors import ErrorLevel
 
 from rheos.core.errors import ProgramError, SchemaError, Site
 from rheos.core.known_names import meant, names_hint
+from rheos.sql.clause_names import CLAUSES, KINDS, foreign_hint
 
 _MOST_SHOWN = 96
 """Characters of a line that an error shows."""
@@ -22,6 +23,8 @@ SQLGLOT_FAILURES = (AssertionError, AttributeError, IndexError, KeyError, TypeEr
 """Errors that sqlglot raises for a call with unexpected arguments."""
 WRITTEN_NAME = "written name"
 """Key of a call's metadata: the name of the function as the user wrote it."""
+_DEPTHS = {"(": 1, ")": -1, "[": 1, "]": -1}
+"""Change of the number of open brackets at a character."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class SqlText:
         unless there are too many.
         """
         hint = names_hint(name, known, listed) if names_them else meant(name, known) + listed
+        hint = foreign_hint(name) + hint
         return self.wrong_type(f"unknown {what} {name!r}", at, hint)
 
     def only(self, node: exp.Expr, handled: Iterable[str], where: str = "") -> None:
@@ -94,12 +98,12 @@ class SqlText:
                 raise self.error(
                     f"{kind(node)} with this number of arguments is not supported yet", place
                 )
-            said = name.strip("_").replace("_", " ").upper()
+            said, hint = CLAUSES.get(name, (name.strip("_").replace("_", " ").upper(), None))
             if isinstance(part, str):
                 said = part.upper()
             elif isinstance(node, exp.Func) and said not in self.text.upper():
                 said = f"the argument {self._spelled(place)}"
-            raise self.error(f"{said}{where or f' of {kind(node)}'} is not computed yet", place)
+            raise self.error(f"{said}{where or f' of {kind(node)}'} is not computed yet", place, hint)
 
     def place(self, number: exp.Literal, columns: int) -> int:
         """Return the index of a column of SELECT that GROUP BY or ORDER BY gives by its position.
@@ -112,6 +116,7 @@ class SqlText:
 
     def not_computed(self, node: exp.Expr, hint: str | None = None) -> ProgramError:
         what = kind(node) if WRITTEN_NAME in node.meta else self._spelled(node)
+        hint = hint or foreign_hint(node.meta.get(WRITTEN_NAME, "")).removesuffix("; ") or None
         return self.error(f"{what} is not computed yet", node, hint)
 
     def _spelled(self, node: exp.Expr) -> str:
@@ -168,6 +173,11 @@ class SqlText:
     def _shown(self, at: exp.Expr | Span | None) -> str:
         """Return the line with the place underlined."""
         span = _whole(self.text, self._span(at))
+        if span is None and at is not None:
+            # No token of the node has a place: it is somewhere in the first line.
+            first = self.text.lstrip().partition("\n")[0].rstrip()
+            start = self.text.find(first)
+            span = Span(start, start + len(first))
         if span is None:
             return self.begin()
         begin = self.text.rfind("\n", 0, span.start) + 1
@@ -190,7 +200,7 @@ def span_of_own(node: exp.Expr) -> bool:
 def as_sql(node: exp.Expr) -> str:
     """Return a node in Spark's SQL, without sqlglot's log messages about differences."""
     try:
-        return str(node.sql(dialect="spark", unsupported_level=ErrorLevel.IGNORE))
+        return str(node.sql("spark", unsupported_level=ErrorLevel.IGNORE, comments=False))
     except SQLGLOT_FAILURES:
         return repr(node)  # A call whose arguments are not those that sqlglot expects.
 
@@ -201,6 +211,8 @@ def kind(node: exp.Expr) -> str:
         name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
         return f"{node.meta.get(WRITTEN_NAME, name).upper()}()"
     words = type(node).__name__
+    if words in KINDS:
+        return KINDS[words]
     return "".join(f" {c}" if c.isupper() and i else c for i, c in enumerate(words)).upper()
 
 
@@ -211,7 +223,7 @@ def _whole(text: str, span: Span | None) -> Span | None:
     stop = span.stop
     depth = _open(text[span.start : stop])
     while depth > 0 and stop < len(text):
-        depth += {"(": 1, ")": -1}.get(text[stop], 0)
+        depth += _DEPTHS.get(text[stop], 0)
         stop += 1
     return Span(span.start, stop) if depth == 0 else span
 
@@ -225,5 +237,10 @@ def _open(part: str) -> int:
         elif char in "'\"`":
             quote = char
         else:
-            depth += {"(": 1, ")": -1}.get(char, 0)
+            depth += _DEPTHS.get(char, 0)
     return depth
+
+
+def number_of(count: int, what: str) -> str:
+    """Return a number of things, such as "1 column" or "2 columns"."""
+    return f"{count} {what}{'s' * (count != 1)}"

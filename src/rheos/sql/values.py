@@ -18,6 +18,8 @@ def value_rows(sql: SqlText, node: exp.Values) -> ValueRows:
     sql.only(node, ("expressions", "alias"))
     compiler = Compiler(sql, NameScope(sql, ()))
     rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
+    if not rows[0]:
+        raise sql.error("a row of VALUES has at least one value", node.expressions[0], "write (1, 'a')")
     for row, given in zip(rows, node.expressions, strict=True):
         if len(row) != len(rows[0]):
             raise sql.error(

@@ -99,7 +99,7 @@ def _body(compiler: Compiler, node: exp.Expr, of: exp.Expr, given: exp.Expr) -> 
     value, inner = _list(compiler, node, of)
     if not isinstance(given, exp.Lambda) or len(given.expressions) != 1:
         raise compiler.sql.error(
-            f"{kind(node)} takes a function of one element", given, "write x -> x + 1"
+            f"{kind(node)} takes a function of one element", given or node, "write x -> x + 1"
         )
     columns: Columns = _Element(compiler, given.expressions[0].name, inner)
     body = given.this.transform(

@@ -189,10 +189,9 @@ def _pattern(compiler: Compiler, pattern: Typed, *, asks: bool = False) -> RustP
             f"this is not a valid pattern: {error}", pattern.node, _READ_AS
         ) from None
     except FAILURES as error:
-        lines = [line.strip() for line in str(error).strip().splitlines()]
-        raise compiler.sql.error(
-            f"this is not a valid pattern: {lines[-1]}", pattern.node, _READ_AS
-        ) from None
+        found = re.search(r"^error: (.*)$", str(error), re.MULTILINE)
+        why = f": {found[1]}" if found else ""
+        raise compiler.sql.error(f"this is not a valid pattern{why}", pattern.node, _READ_AS) from None
     return made
 
 

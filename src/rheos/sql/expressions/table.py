@@ -86,9 +86,11 @@ class Compiler:
         """Raise ProgramError at the node if the SQL lacks an argument of it that is compiled."""
         try:
             yield
-        except _MissingError:
+        except (_MissingError, KeyError) as error:
+            if isinstance(error, KeyError) and error.args[0] not in node.arg_types:
+                raise
             if isinstance(node, exp.Func) and WRITTEN_NAME not in node.meta and node.parent:
-                raise  # A part of the call that the user wrote.
+                raise _MissingError from None  # A part of the call that the user wrote.
             what = f"{kind(node)} is missing an argument"
             raise self.sql.error(what, node, "write all of its arguments") from None
 
@@ -180,7 +182,17 @@ class Compiler:
                 "aggregate in the SELECT list or in HAVING",
             )
         if isinstance(node, exp.Window):
-            return self.sql.error("OVER is not computed here", node)
+            return self.sql.error(
+                "OVER is not computed here",
+                node,
+                "compute it in SELECT, and filter by it with QUALIFY or in a query around this one",
+            )
+        if isinstance(node, exp.Exists) and not isinstance(node.this.unnest(), exp.Query):
+            return self.sql.error("EXISTS takes a query", node, "write EXISTS (SELECT 1 FROM ...)")
+        refusal = next((each for of, each in _REFUSALS.items() if isinstance(node, of)), None)
+        if refusal is not None:
+            what, hint = refusal
+            return self.sql.error(what.format(kind(node)), node, hint)
         is_query = isinstance(node, exp.Query | exp.Exists) and not node.args.get("expression")
         if is_query or isinstance(node, exp.SetOperation):
             return self.sql.error(
@@ -193,6 +205,27 @@ class Compiler:
 
 
 CAST = "convert it with CAST(... AS ...)"
+_NEEDS_OVER = (
+    *(exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile),
+    *(exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue),
+)
+_REFUSALS: dict[Any, tuple[str, str]] = {
+    _NEEDS_OVER: ("{} needs OVER", "write ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...)"),
+    exp.Star: ("* means all columns, and is not a value", "name a column, or write COUNT(*)"),
+    exp.Lambda: (
+        "a function of elements can only be an argument",
+        "write TRANSFORM(list, x -> x + 1)",
+    ),
+    exp.Tuple: (
+        "several values in parentheses can only be compared with as many others",
+        "write (a, b) = (c, d), or (a, b) IN (SELECT ...)",
+    ),
+    (exp.Placeholder, exp.Parameter, exp.SessionParameter): (
+        "SQL here has no parameters",
+        "write the value itself",
+    ),
+}
+"""Why nodes of some kinds are no expressions, and what to write."""
 
 
 def _is_time(kind: pl.DataType) -> bool:
