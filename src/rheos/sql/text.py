@@ -111,7 +111,7 @@ class SqlText:
         """
         place = int(number.name) if number.name.isdecimal() else 0
         if not 1 <= place <= columns:
-            raise self.error(f"SELECT has {columns} columns, so {number.name} is not one", number)
+            raise self.error(f"SELECT has {number_of(columns, 'column')}, so {number.name} is not one", number)
         return place - 1
 
     def not_computed(self, node: exp.Expr, hint: str | None = None) -> ProgramError:
