@@ -39,8 +39,6 @@ FORMS = [
     Query("SELECT n, x FROM numbers ORDER BY t NULLS FIRST, x NULLS FIRST, n DESC LIMIT 7"),
     Query("SELECT id FROM words ORDER BY word NULLS FIRST, part DESC NULLS LAST, id LIMIT 6"),
     Query("SELECT id FROM words ORDER BY part DESC NULLS LAST, word NULLS FIRST, id LIMIT 6"),
-    Query(
-        "SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction UNION ALL SELECT id, amount FROM sales"
-    ),
+    Query("SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction UNION ALL SELECT id, 1 FROM sales"),
     Query("SELECT id, amount FROM sales UNION SELECT auction, MAX(price) FROM bids GROUP BY auction"),
 ]

@@ -17,19 +17,19 @@ INNER_WORDS = re.compile(
 """Words of the libraries underneath, such as names of their classes."""
 
 SHAPES = [
-    "SELECT b.auction AS a, COUNT(*) FILTER (WHERE price > 3) AS n FROM bids AS b WHERE b.channel LIKE "
-    "'a%' AND price NOT IN (1, 2) GROUP BY b.auction HAVING COUNT(*) > 1 ORDER BY n DESC LIMIT 3",
-    "WITH t AS (SELECT auction, MAX(price) AS p FROM bids GROUP BY auction) SELECT t.p, s.amount FROM t "
-    "JOIN sales AS s ON t.auction = s.auction WHERE s.amount BETWEEN 1 AND t.p",
-    "SELECT window_start, SUM(price) AS s FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' "
-    "HOUR)) GROUP BY window_start, window_end",
+    "SELECT b.auction AS a, COUNT(*) FILTER (WHERE price > 3) AS n FROM bids AS b WHERE b.channel "
+    "LIKE 'a%' AND price NOT IN (1, 2) GROUP BY b.auction HAVING COUNT(*) > 1 ORDER BY n DESC LIMIT 3",
+    "WITH t AS (SELECT auction, MAX(price) AS p FROM bids GROUP BY auction) SELECT t.p, s.amount FROM "
+    "t JOIN sales AS s ON t.auction = s.auction WHERE s.amount BETWEEN 1 AND t.p",
+    "SELECT window_start, SUM(price) AS s FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL "
+    "'1' HOUR)) GROUP BY window_start, window_end",
     "SELECT auction, CASE WHEN price > 3 THEN 'a' ELSE UPPER(channel) END AS c, CAST(price AS STRING), "
     "SUM(price) OVER (PARTITION BY auction ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS s "
     "FROM bids",
     "SELECT DISTINCT auction FROM bids WHERE EXISTS (SELECT 1 FROM sales s WHERE s.auction = "
     "bids.auction) UNION ALL SELECT id FROM sales WHERE amount > (SELECT MAX(price) FROM bids)",
-    "SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY auction ORDER BY ts MEASURES A.price AS p, "
-    "LAST(B.ts) AS t ONE ROW PER MATCH PATTERN (A B+ C) DEFINE A AS A.price > 0, B AS B.price > 1) AS m",
+    "SELECT * FROM bids MATCH_RECOGNIZE (PARTITION BY auction ORDER BY ts MEASURES A.price AS p, LAST"
+    "(B.ts) AS t ONE ROW PER MATCH PATTERN (A B+ C) DEFINE A AS A.price > 0, B AS B.price > 1) AS m",
 ]
 
 

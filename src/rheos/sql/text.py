@@ -111,7 +111,8 @@ class SqlText:
         """
         place = int(number.name) if number.name.isdecimal() else 0
         if not 1 <= place <= columns:
-            raise self.error(f"SELECT has {number_of(columns, 'column')}, so {number.name} is not one", number)
+            known = number_of(columns, "column")
+            raise self.error(f"SELECT has {known}, so {number.name} is not one", number)
         return place - 1
 
     def not_computed(self, node: exp.Expr, hint: str | None = None) -> ProgramError:
