@@ -51,8 +51,8 @@ def membership(node: exp.Expr) -> Membership | None:
     while isinstance(of, exp.Not | exp.Paren):
         absent ^= isinstance(of, exp.Not)
         of = of.this
-    if isinstance(of, exp.Exists) and isinstance(query := _bare(of.this), exp.Query):
-        return Membership(node, query, (), absent)
+    if isinstance(of, exp.Exists) and isinstance(tested := _bare(of.this), exp.Query):
+        return Membership(node, tested, (), absent)
     query = of.args.get("query") if isinstance(of, exp.In) else None
     if query is None:
         return None
