@@ -7,14 +7,15 @@ from typing import Any
 
 from sqlglot import exp
 
+from rheos.sql import expressions
 from rheos.sql.statement_parser import StatementParser
 from rheos.sql.text import SQLGLOT_FAILURES, WRITTEN_NAME
 
 _AROUND_CALLS = (exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
 _LEAVES = (exp.Null, exp.Boolean, exp.Star, exp.Placeholder, exp.Parameter, exp.SessionParameter)
 """Nodes of one token, whose place sqlglot does not record."""
-_OWN = ("SIZE", "DATE_FORMAT")
-"""Functions of which sqlglot makes others, and forgets what was written."""
+_OWN = {name.upper() for name in expressions.NAMED}
+"""Functions registered by name. sqlglot would make nodes of them, which lose what was written."""
 
 
 def _regexp_extract(args: Sequence[exp.Expr]) -> exp.Expr:
@@ -26,11 +27,17 @@ class CallParser(StatementParser):
     FUNCTIONS = {
         **{name: made for name, made in StatementParser.FUNCTIONS.items() if name not in _OWN},
         "REGEXP_EXTRACT": _regexp_extract,
+        "REGEXP": exp.RegexpLike.from_arg_list,
+        "PRINTF": exp.Format.from_arg_list,
         "SOME": exp.LogicalOr.from_arg_list,
         "EVERY": exp.LogicalAnd.from_arg_list,
         "COLLECT": exp.ArrayAgg.from_arg_list,
         "QUANTILE_CONT": exp.PercentileCont.from_arg_list,
         "QUANTILE_DISC": exp.PercentileDisc.from_arg_list,
+    }
+
+    FUNCTION_PARSERS = {
+        name: made for name, made in StatementParser.FUNCTION_PARSERS.items() if name not in _OWN
     }
 
     def _parse_primary(self) -> exp.Expr | None:

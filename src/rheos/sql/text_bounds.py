@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rheos.core.graph.row_functions import of_one_length
 from rheos.core.operators.row_expressions import refusal
 
 MOST_TEXT_BYTES = 64 << 20
@@ -30,7 +31,7 @@ def repeated(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
     Raises:
         ComputeError: a string, or all of them, would be too long.
     """
-    text, times = _as_long(columns)
+    text, times = of_one_length(columns)
     times = times.clip(lower_bound=0)
     check_sizes(text.str.len_bytes().cast(pl.Int64) * times, written)
     many = pc.binary_repeat(text.to_arrow().cast(pa.large_string()), times.to_arrow())
@@ -44,7 +45,7 @@ def replaced(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
     Raises:
         ComputeError: a string, or all of them, would be too long.
     """
-    text, old, new = _as_long(columns)
+    text, old, new = of_one_length(columns)
     size, cut, put = (each.str.len_bytes().cast(pl.Int64) for each in (text, old, new))
     cut = cut.clip(lower_bound=1)
     rows = pl.DataFrame([text.alias("text"), old.alias("old"), new.alias("new")])
@@ -65,7 +66,7 @@ def joined(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
     Raises:
         ComputeError: a string, or all of them, would be too long.
     """
-    parts, between = _as_long(columns)
+    parts, between = of_one_length(columns)
     gaps = (parts.list.len().cast(pl.Int64) - 1).clip(lower_bound=0)
     added = gaps * between.str.len_bytes().cast(pl.Int64)
     # The parts are in memory already.
@@ -120,14 +121,3 @@ def check_sizes(sizes: pl.Series, written: str) -> None:
 def _fits(sizes: pl.Series) -> bool:
     most = cast("int | None", sizes.max()) or 0
     return most <= MOST_TEXT_BYTES and int(sizes.sum()) <= MOST_BATCH_BYTES
-
-
-def _as_long(columns: Sequence[pl.Series]) -> list[pl.Series]:
-    """Return the columns, with constants, which have one row, extended to the longest column."""
-    rows = max(map(len, columns))
-    if any(len(each) == 0 for each in columns):
-        rows = 0
-    return [
-        each if len(each) == rows else each.new_from_index(0, rows) if rows else each.clear()
-        for each in columns
-    ]

@@ -7,7 +7,7 @@ a time only where the program says so by CAST.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -279,7 +279,19 @@ def _to_text(value: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
         return value.cast(TEXT)
     if is_floating(kind):
         return of_columns(texts_of_reals, [value], TEXT)
+    if kind == pl.Binary():
+        return of_columns(_texts_of_bytes, [value], TEXT)
     return None
+
+
+def _texts_of_bytes(columns: Sequence[pl.Series]) -> pl.Series:
+    """Decode UTF-8. Bytes that are no UTF-8 become U+FFFD."""
+    [data] = columns
+    made = data.cast(pl.String, strict=False)
+    if made.null_count() == data.null_count():
+        return made
+    texts = [None if each is None else each.decode(errors="replace") for each in data]
+    return pl.Series(data.name, texts, dtype=pl.String)
 
 
 def _decimal_to_text(value: pl.Expr, kind: pl.Decimal) -> pl.Expr:

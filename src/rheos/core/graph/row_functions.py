@@ -45,3 +45,14 @@ def is_row_function(tree: Any) -> bool:
         case {"AnonymousFunction": {"function": [*numbers]}}:
             return _NAME in bytes(numbers)
     return False
+
+
+def of_one_length(columns: Sequence[pl.Series]) -> list[pl.Series]:
+    """Return the columns, with constants, which have one row, extended to the longest column."""
+    rows = max(map(len, columns))
+    if any(len(each) == 0 for each in columns):
+        rows = 0
+    return [
+        each if len(each) == rows else each.new_from_index(0, rows) if rows else each.clear()
+        for each in columns
+    ]

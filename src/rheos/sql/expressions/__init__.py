@@ -7,28 +7,39 @@ that nobody has registered, and an argument that its function does not know, is 
 
 from rheos.sql.expressions import (
     arrays,
+    bits,
     casts,
     choices,
     comparisons,
+    encodings,
     literals,
     mathematics,
     nested_values,
+    number_functions,
     operators,
+    pattern_matches,
     patterns,
+    text_parts,
     texts,
     times,
 )
+from rheos.sql.expressions.table import NAMED as NAMED
 
 MODULES = (
     arrays,
+    bits,
     casts,
     choices,
     comparisons,
+    encodings,
     literals,
     mathematics,
     nested_values,
+    number_functions,
     operators,
+    pattern_matches,
     patterns,
+    text_parts,
     texts,
     times,
 )

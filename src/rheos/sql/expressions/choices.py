@@ -32,7 +32,7 @@ def case(compiler: Compiler, node: exp.Case) -> Typed:
         results.append(compiler.compile(branch.args["true"]))
     default = node.args.get("default")
     last = None if default is None else compiler.compile(default)
-    return _chosen(compiler, node, conditions, results, last)
+    return chosen_of(compiler, node, conditions, results, last)
 
 
 @computes(exp.If)
@@ -41,7 +41,7 @@ def if_(compiler: Compiler, node: exp.If) -> Typed:
     condition = compiler.condition(node.this, "IF").expr
     otherwise = node.args.get("false")
     last = None if otherwise is None else compiler.compile(otherwise)
-    return _chosen(compiler, node, [condition], [compiler.compile(node.args["true"])], last)
+    return chosen_of(compiler, node, [condition], [compiler.compile(node.args["true"])], last)
 
 
 @computes(exp.Nvl2)
@@ -49,21 +49,21 @@ def nvl2(compiler: Compiler, node: exp.Nvl2) -> Typed:
     compiler.sql.only(node, ("this", "true", "false"))
     there = compiler.compile(node.this).expr.is_not_null()
     both = [compiler.compile(node.args.get(name)) for name in ("true", "false")]
-    return _chosen(compiler, node, [there], both[:1], both[1])
+    return chosen_of(compiler, node, [there], both[:1], both[1])
 
 
 _MOST_NESTED = 20
 """Branches that are computed one within the other; of more each is computed by itself."""
 
 
-def _chosen(
+def chosen_of(
     compiler: Compiler,
     node: exp.Expr,
     conditions: Sequence[pl.Expr],
     results: Sequence[Typed],
-    last: Typed | None,
+    last: Typed | None = None,
 ) -> Typed:
-    """The result of the first condition that holds."""
+    """Return the result of the first condition that holds."""
     every = [*results, *([] if last is None else [last])]
     made, kind = compiler.common(every, "CASE")
     expr = made[-1].expr if last is not None else pl.lit(None, dtype=kind)
@@ -78,6 +78,18 @@ def _chosen(
     for condition, result in reversed([*zip(conditions, made, strict=False)]):
         expr = pl.when(condition).then(result.expr).otherwise(expr)
     return Typed(expr, kind, node)
+
+
+@computes(exp.DecodeCase)
+def decode(compiler: Compiler, node: exp.DecodeCase) -> Typed:
+    """Compile DECODE(x, 1, 'a', 2, 'b', 'else'), in which null equals null."""
+    of, *rest = map(compiler.compile, node.expressions)
+    last = rest.pop() if len(rest) % 2 else None
+    conditions = []
+    for value in rest[::2]:
+        left, right = _compared(compiler, [of, value], "DECODE")
+        conditions.append(left.eq_missing(right))
+    return chosen_of(compiler, node, conditions, rest[1::2], last)
 
 
 @computes(exp.Coalesce)
@@ -119,6 +131,16 @@ def isnull(this: pl.Expr) -> pl.Expr:
 @function("isnotnull", {"this": ANY}, types.BOOLEAN)
 def isnotnull(this: pl.Expr) -> pl.Expr:
     return this.is_not_null()
+
+
+@function("nullifzero", {"this": NUMBER}, "this")
+def nullifzero(this: pl.Expr) -> pl.Expr:
+    return pl.when(this != 0).then(this)
+
+
+@function("zeroifnull", {"this": NUMBER}, "this")
+def zeroifnull(this: pl.Expr) -> pl.Expr:
+    return this.fill_null(0)
 
 
 @function(exp.IsNan, {"this": NUMBER}, types.BOOLEAN)

@@ -13,27 +13,38 @@ from sqlglot import exp
 from rheos.core.graph import decimal_types
 from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
-from rheos.sql.expressions.table import CAST, NUMBER, REAL, Compiler, Typed, computes, function
+from rheos.sql.expressions.table import (
+    CAST,
+    CONSTANT_WHOLE,
+    NUMBER,
+    REAL,
+    Compiler,
+    Typed,
+    computes,
+    function,
+)
 from rheos.sql.java_numbers import rounded
+from rheos.sql.text import kind
 
 
-def _real(node: type[exp.Expr], compute: Callable[[pl.Expr], pl.Expr]) -> None:
+def real(node: type[exp.Expr] | str, compute: Callable[[pl.Expr], pl.Expr]) -> None:
+    """Register a function of one number that returns a DOUBLE."""
     function(node, {"this": REAL}, types.DOUBLE)(lambda this: compute(this))
 
 
-_real(exp.Sqrt, lambda x: x.sqrt())
-_real(exp.Exp, lambda x: x.exp())
-_real(exp.Ln, lambda x: pl.when(x > 0).then(x.log()))
-_real(exp.Sin, lambda x: x.sin())
-_real(exp.Cos, lambda x: x.cos())
-_real(exp.Tan, lambda x: x.tan())
-_real(exp.Asin, lambda x: x.arcsin())
-_real(exp.Acos, lambda x: x.arccos())
-_real(exp.Atan, lambda x: x.arctan())
-_real(exp.Cbrt, lambda x: x.cbrt())
-_real(exp.Degrees, lambda x: x.degrees())
-_real(exp.Radians, lambda x: x.radians())
-_real(exp.Sign, lambda x: x.sign())
+real(exp.Sqrt, lambda x: x.sqrt())
+real(exp.Exp, lambda x: x.exp())
+real(exp.Ln, lambda x: pl.when(x > 0).then(x.log()))
+real(exp.Sin, lambda x: x.sin())
+real(exp.Cos, lambda x: x.cos())
+real(exp.Tan, lambda x: x.tan())
+real(exp.Asin, lambda x: x.arcsin())
+real(exp.Acos, lambda x: x.arccos())
+real(exp.Atan, lambda x: x.arctan())
+real(exp.Cbrt, lambda x: x.cbrt())
+real(exp.Degrees, lambda x: x.degrees())
+real(exp.Radians, lambda x: x.radians())
+real(exp.Sign, lambda x: x.sign())
 
 
 @function("log10", {"this": REAL}, types.DOUBLE)
@@ -79,7 +90,10 @@ def e() -> pl.Expr:
 
 @computes(exp.Ceil, exp.Floor)
 def whole(compiler: Compiler, node: exp.Ceil | exp.Floor) -> Typed:
-    compiler.sql.only(node, ("this",))
+    compiler.sql.only(node, ("this", "decimals"))
+    digits = node.args.get("decimals")
+    if digits is not None:
+        return _to_place(compiler, node, digits)
     value = _number(compiler, node.this, "CEIL" if isinstance(node, exp.Ceil) else "FLOOR")
     if types.is_integer(value.type):
         return Typed(compiler.cast(value, types.BIGINT).expr, types.BIGINT, node)
@@ -91,6 +105,28 @@ def whole(compiler: Compiler, node: exp.Ceil | exp.Floor) -> Typed:
     fitting = types.cast(made, types.DOUBLE, types.BIGINT)
     assert fitting is not None
     return Typed(fitting, types.BIGINT, node)
+
+
+_MOST_SCALE = 15
+"""Scale of the decimal to which CEIL and FLOOR with a scale convert a DOUBLE, as in Spark."""
+
+
+def _to_place(compiler: Compiler, node: exp.Ceil | exp.Floor, digits: exp.Expr) -> Typed:
+    """Compile CEIL and FLOOR with a scale, which return a decimal."""
+    call = exp.Anonymous(this=kind(node).removesuffix("()"), expressions=[node.this, digits])
+    value, scale = compiler.given(call, [NUMBER, CONSTANT_WHOLE])
+    floating = types.is_floating(value.type)
+    wide = pl.Decimal(30, _MOST_SCALE) if floating else types.as_decimal(value.type)
+    value = compiler.cast(value, wide)
+    near = rounded_decimal(value.expr, wide, scale.constant, node)
+    assert isinstance(near.type, pl.Decimal)
+    step = pl.lit(Decimal(1).scaleb(-min(scale.constant, near.type.scale)))
+    if isinstance(node, exp.Ceil):
+        wrong, moved = near.expr < value.expr, near.expr + step
+    else:
+        wrong, moved = near.expr > value.expr, near.expr - step
+    made = pl.when(wrong).then(moved.cast(near.type, strict=False)).otherwise(near.expr)
+    return Typed(made, near.type, node)
 
 
 _MOST_PLACES = 400
@@ -114,7 +150,7 @@ def round_(compiler: Compiler, node: exp.Round) -> Typed:
     if types.is_integer(value.type):
         return Typed(_whole_rounded(value.expr, value.type, -places), value.type, node)
     if isinstance(value.type, pl.Decimal):
-        return _rounded_decimal(value.expr, value.type, places, node)
+        return rounded_decimal(value.expr, value.type, places, node)
     wide = compiler.cast(value, types.DOUBLE).expr
     made = of_columns(partial(rounded, places=places), [wide], types.DOUBLE)
     return Typed(made.cast(value.type), value.type, node)
@@ -143,7 +179,7 @@ _MOST_ZEROS = 19
 """Digits of the largest BIGINT."""
 
 
-def _rounded_decimal(value: pl.Expr, of: pl.Decimal, places: int, node: exp.Expr) -> Typed:
+def rounded_decimal(value: pl.Expr, of: pl.Decimal, places: int, node: exp.Expr) -> Typed:
     """Round to places after the point; before it, if there are less than 0."""
     whole = of.precision - of.scale
     if places >= 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 
 import polars as pl
@@ -39,6 +40,8 @@ def escape(compiler: Compiler, node: exp.Escape) -> Typed:
 
 def _like(compiler: Compiler, node: exp.Like | exp.ILike, sign: str) -> Typed:
     compiler.sql.only(node, ("this", "expression", "negate"))
+    if isinstance(node.expression, exp.Any | exp.All):
+        return _like_each(compiler, node, sign)
     value, pattern = compiler.compile(node.this), compiler.compile(node.expression)
     if value.type not in (types.TEXT, types.NULL) or not isinstance(pattern.constant, str):
         raise compiler.sql.wrong_type(
@@ -55,6 +58,37 @@ def _like(compiler: Compiler, node: exp.Like | exp.ILike, sign: str) -> Typed:
     return Typed(~found if node.args.get("negate") else found, types.BOOLEAN, node)
 
 
+def _like_each(compiler: Compiler, node: exp.Like | exp.ILike, sign: str) -> Typed:
+    """Compile LIKE ANY and LIKE ALL, which compare with each of several patterns."""
+    within = node.expression.this.unnest()
+    patterns = within.expressions if isinstance(within, exp.Tuple) else [within]
+    each = [
+        _like(compiler, type(node)(**{**node.args, "expression": pattern}), sign).expr
+        for pattern in patterns
+    ]
+    join = pl.any_horizontal if isinstance(node.expression, exp.Any) else pl.all_horizontal
+    return Typed(join(each), types.BOOLEAN, node)
+
+
+@computes(exp.SimilarTo)
+def similar_to(compiler: Compiler, node: exp.SimilarTo) -> Typed:
+    """Compile SIMILAR TO: the standard's patterns of `%`, `_`, and signs of regular expressions."""
+    compiler.sql.only(node, ("this", "expression"))
+    text, pattern = compiler.compile(node.this), compiler.compile(node.expression)
+    if text.type not in (types.TEXT, types.NULL) or not isinstance(pattern.constant, str):
+        raise compiler.sql.wrong_type(
+            "SIMILAR TO compares a STRING with a constant pattern",
+            node,
+            "write name SIMILAR TO '(a|b)%'",
+        )
+    signs = {"%": ".*", "_": ".", **{char: f"\\{char}" for char in ".^$"}}
+    parts = re.findall(r"\\.|\[[^\]]*\]|.", pattern.constant, re.DOTALL)
+    made = "".join(signs.get(part, part) for part in parts)
+    form = constant_pattern(compiler, replace(pattern, constant=f"(?s)^(?:{made})$"))
+    found = compiler.cast(text, types.TEXT).expr.str.contains(form.text)
+    return Typed(found, types.BOOLEAN, node)
+
+
 def _regex(pattern: str, sign: str) -> str:
     made, signs = "", iter(pattern)
     for char in signs:
@@ -68,8 +102,8 @@ def _regex(pattern: str, sign: str) -> str:
 # --- regular expressions ------------------------------------------------------------------------------
 
 
-@computes(exp.RegexpLike)
-def regexp_like(compiler: Compiler, node: exp.RegexpLike) -> Typed:
+@computes(exp.RegexpLike, exp.RegexpILike)
+def regexp_like(compiler: Compiler, node: exp.RegexpLike | exp.RegexpILike) -> Typed:
     compiler.sql.only(node, ("this", "expression", "full_match"))
     value, pattern = compiler.compile(node.this), compiler.compile(node.expression)
     if value.type not in (types.TEXT, types.NULL) or not isinstance(pattern.constant, str):
@@ -78,7 +112,9 @@ def regexp_like(compiler: Compiler, node: exp.RegexpLike) -> Typed:
             node,
             "write name RLIKE '^a'",
         )
-    form = _pattern(compiler, pattern, asks=True)
+    if isinstance(node, exp.RegexpILike):
+        pattern = replace(pattern, constant=f"(?i){pattern.constant}")
+    form = constant_pattern(compiler, pattern, asks=True)
     text = compiler.cast(value, types.TEXT).expr
     return Typed(text.str.contains(form.text), types.BOOLEAN, node)
 
@@ -95,7 +131,14 @@ def regexp_extract(compiler: Compiler, node: exp.RegexpExtract) -> Typed:
             node,
             "write REGEXP_EXTRACT(url, '/([a-z]+)', 1)",
         )
-    form = _pattern(compiler, pattern)
+    form = constant_pattern(compiler, pattern)
+    found = value.str.extract(form.text, group_number(compiler, pattern, form, number))
+    # If nothing is found, Spark returns an empty string.
+    return Typed(pl.when(value.is_not_null()).then(found.fill_null("")), types.TEXT, node)
+
+
+def group_number(compiler: Compiler, pattern: Typed, form: RustPattern, number: int | None) -> int:
+    """Return the number of the group to extract. Raise ProgramError if it does not exist."""
     # Without a group in the pattern only the whole match can be meant, as in Flink.
     number = min(1, len(form.groups)) if number is None else number
     if not 0 <= number <= len(form.groups):
@@ -104,23 +147,29 @@ def regexp_extract(compiler: Compiler, node: exp.RegexpExtract) -> Typed:
             pattern.node,
             "put the part to extract in parentheses; group 0 is the whole match",
         )
-    found = value.str.extract(form.text, number)
-    # If nothing is found, Spark returns an empty string.
-    return Typed(pl.when(value.is_not_null()).then(found.fill_null("")), types.TEXT, node)
+    return number
 
 
 @computes(exp.RegexpReplace)
 def regexp_replace(compiler: Compiler, node: exp.RegexpReplace) -> Typed:
-    compiler.sql.only(node, ("this", "expression", "replacement"))
+    compiler.sql.only(node, ("this", "expression", "replacement", "position"))
     value = compiler.text(node.this, "REGEXP_REPLACE").expr
     pattern, new = (compiler.compile(node.args.get(name)) for name in ("expression", "replacement"))
+    position = node.args.get("position")
+    begin = 1 if position is None else compiler.compile(position).constant
+    if position is not None and (not isinstance(begin, int) or begin < 1):
+        raise compiler.sql.error(
+            "REGEXP_REPLACE takes the constant position from which it replaces",
+            position,
+            "write 1 for the beginning of the string; it always replaces all matches",
+        )
     if not isinstance(pattern.constant, str) or not isinstance(new.constant, str):
         raise compiler.sql.error(
             "REGEXP_REPLACE takes a constant pattern and a constant replacement",
             node,
             "write REGEXP_REPLACE(name, '[0-9]+', '#')",
         )
-    form = _pattern(compiler, pattern)
+    form = constant_pattern(compiler, pattern)
     try:
         by = rust_replacement(new.constant, form.groups)
     except UnknownPatternError as error:
@@ -128,7 +177,7 @@ def regexp_replace(compiler: Compiler, node: exp.RegexpReplace) -> Typed:
             str(error), new.node, "write REGEXP_REPLACE(x, '(a)', '<$1>')"
         ) from None
     if by and not form.text.startswith("^"):
-        _refuse_empty(compiler, pattern, form)
+        refuse_empty(compiler, pattern, form)
     made = partial(
         replaced_matches,
         pattern=form.text,
@@ -136,7 +185,12 @@ def regexp_replace(compiler: Compiler, node: exp.RegexpReplace) -> Typed:
         references=by.count("${"),
         written=compiler.sql.written(node),
     )
-    return Typed(of_columns(made, [value], types.TEXT), types.TEXT, node)
+    if begin == 1:
+        return Typed(of_columns(made, [value], types.TEXT), types.TEXT, node)
+    rest = of_columns(made, [value.str.slice(begin - 1)], types.TEXT)
+    replaced = pl.concat_str(value.str.head(begin - 1), rest)
+    longer = value.str.len_chars() >= begin
+    return Typed(pl.when(longer).then(replaced).otherwise(value), types.TEXT, node)
 
 
 @computes(exp.RegexpSplit)
@@ -156,8 +210,8 @@ def split(compiler: Compiler, node: exp.RegexpSplit) -> Typed:
         # Every character is a part.
         parts = pl.when(value == "").then(pl.lit([""], dtype=_TEXTS)).otherwise(value.str.split(""))
         return Typed(_at_most(parts, parts, most), _TEXTS, node)
-    form = _pattern(compiler, pattern)
-    _refuse_empty(compiler, pattern, form)
+    form = constant_pattern(compiler, pattern)
+    refuse_empty(compiler, pattern, form)
     parts = value.str.split(form.text, literal=False)
     return Typed(
         _at_most(parts, value.str.split(form.text, literal=False, inclusive=True), most), _TEXTS, node
@@ -179,7 +233,7 @@ def _at_most(parts: pl.Expr, whole: pl.Expr, most: int) -> pl.Expr:
     )
 
 
-def _pattern(compiler: Compiler, pattern: Typed, *, asks: bool = False) -> RustPattern:
+def constant_pattern(compiler: Compiler, pattern: Typed, *, asks: bool = False) -> RustPattern:
     """Return the pattern for Polars. Raises ProgramError if it is not a valid pattern."""
     try:
         made = rust_pattern(pattern.constant, asks=asks)
@@ -198,7 +252,7 @@ def _pattern(compiler: Compiler, pattern: Typed, *, asks: bool = False) -> RustP
 _PROBES = ("", "a", "a b", "1", "\n", " ", "aa", ".,")
 
 
-def _refuse_empty(compiler: Compiler, pattern: Typed, form: RustPattern) -> None:
+def refuse_empty(compiler: Compiler, pattern: Typed, form: RustPattern) -> None:
     """Refuse a pattern that matches the empty string: Java and Rust count such matches differently."""
     found = pl.select(pl.Series(_PROBES).str.extract_all(form.text).explode()).to_series()
     if (found == "").any():

@@ -174,6 +174,24 @@ class Compiler:
         number = read.to_physical()
         return replace(made, expr=pl.lit(number.item(), dtype=number.dtype).cast(to))
 
+    def given(self, node: exp.Anonymous, takes: Sequence[Takes]) -> list[Typed]:
+        """Return the arguments of a call, checked and cast. Optional ones may be missing. Raise
+        ProgramError or SchemaError.
+        """
+        least = sum(not each.optional for each in takes)
+        if not least <= len(node.expressions) <= len(takes):
+            counted = f"{least}" if least == len(takes) else f"{least} to {len(takes)}"
+            wanted = ", ".join(each.what for each in takes)
+            raise self.sql.error(
+                f"{kind(node)} takes {counted} arguments, but has {len(node.expressions)}",
+                node,
+                f"its arguments are {wanted}",
+            )
+        return [
+            _fitted(self, node, wanted, given)
+            for wanted, given in zip(takes, node.expressions, strict=False)
+        ]
+
     def refused(self, node: exp.Expr) -> Exception:
         if isinstance(node, exp.AggFunc):
             return self.sql.error(
@@ -298,6 +316,7 @@ def _is(*kinds: pl.DataType) -> Callable[[pl.DataType], bool]:
 
 ANY = Takes("a value", lambda kind: True)
 TEXT = Takes("a STRING", _is(types.TEXT), types.TEXT)
+BYTES = Takes("a STRING or BINARY", _is(types.TEXT, pl.Binary()), pl.Binary())
 NUMBER = Takes("a number", lambda kind: types.is_number(types.signed(kind)))
 REAL = Takes("a number", lambda kind: types.is_number(types.signed(kind)), types.DOUBLE)
 WHOLE = Takes("an integer", lambda kind: types.is_integer(types.signed(kind)), types.BIGINT)
@@ -318,12 +337,12 @@ Gives: TypeAlias = pl.DataType | str
 
 
 def function(
-    node: type[exp.Expr] | str,
+    node: type[exp.Expr] | str | Sequence[str],
     takes: Mapping[str, Takes],
     gives: Gives,
     flags: Sequence[str] = (),
 ) -> Callable[[Callable[..., pl.Expr]], Callable[..., pl.Expr]]:
-    """Registers a function by the node's class, or by its name where sqlglot has no class.
+    """Register a function by the node's class, or by its names.
 
     Args:
         takes: the arguments by their names in the node; for a function by name, in their order.
@@ -340,10 +359,10 @@ def function(
             kind = kinds[gives] if isinstance(gives, str) else gives
             return Typed(compute(**values), kind, node)
 
-        if isinstance(node, str):
-            computes_named(node)(handler)
-        else:
+        if isinstance(node, type):
             computes(node)(handler)
+        else:
+            computes_named(*([node] if isinstance(node, str) else node))(handler)
         return compute
 
     return register
@@ -369,6 +388,15 @@ def _argument(
         if not wanted.optional:
             raise compiler.sql.error(f"{kind(node)} lacks an argument: {wanted.what}", node)
         return wanted.default, types.NULL
+    value = _fitted(compiler, node, wanted, given)
+    if wanted.constant:
+        return value.constant, value.type
+    timed = wanted.to is not None and _is_time(wanted.to)
+    return types.dated(value.expr, value.type) if timed else value.expr, value.type
+
+
+def _fitted(compiler: Compiler, node: exp.Expr, wanted: Takes, given: exp.Expr) -> Typed:
+    """Return an argument as the function takes it. Raise ProgramError or SchemaError."""
     value = compiler.compile(given)
     if wanted.to is not None and _is_time(wanted.to):
         value = compiler.cast_text(value, wanted.to)
@@ -377,7 +405,5 @@ def _argument(
     if wanted.constant:
         if not value.is_constant or value.constant is None:
             raise compiler.sql.error(f"{kind(node)} takes {wanted.what} here", given)
-        return value.constant, value.type
-    made = compiler.cast(value, types.signed(value.type) if wanted.to is None else wanted.to)
-    timed = wanted.to is not None and _is_time(wanted.to)
-    return types.dated(made.expr, made.type) if timed else made.expr, made.type
+        return value
+    return compiler.cast(value, types.signed(value.type) if wanted.to is None else wanted.to)

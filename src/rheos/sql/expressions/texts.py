@@ -19,6 +19,7 @@ from rheos.sql.expressions.table import (
     function,
     optional,
 )
+from rheos.sql.text import kind
 from rheos.sql.text_bounds import joined, repeated, replaced
 
 
@@ -189,9 +190,13 @@ def replace(compiler: Compiler, node: exp.Replace) -> Typed:
 @computes(exp.Repeat)
 def repeat(compiler: Compiler, node: exp.Repeat) -> Typed:
     compiler.sql.only(node, ("this", "times"))
-    text = compiler.text(node.this, "REPEAT").expr
-    times = _count(compiler, node.args.get("times"), "REPEAT")
-    return Typed(_repeated(compiler, node, text, times), types.TEXT, node)
+    return repeat_text(compiler, node, compiler.text(node.this, "REPEAT").expr, node.args.get("times"))
+
+
+def repeat_text(compiler: Compiler, node: exp.Expr, text: pl.Expr, times: exp.Expr | None) -> Typed:
+    """Repeat a string, by a number in the query."""
+    number = _count(compiler, times, kind(node).removesuffix("()"))
+    return Typed(_repeated(compiler, node, text, number), types.TEXT, node)
 
 
 def _repeated(compiler: Compiler, node: exp.Expr, text: pl.Expr, times: pl.Expr) -> pl.Expr:

@@ -321,7 +321,8 @@ def _part_of_format(found: re.Match[str], moment: pl.Expr) -> pl.Expr | None:
     return None if made is None or len(found[0]) > most else made(moment, len(found[0]))
 
 
-@computes(exp.CurrentTimestamp, exp.CurrentDate, exp.Rand, exp.Uuid)
+@computes(exp.CurrentTimestamp, exp.CurrentDate, exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle)
+@computes_named("now", "random_uuid", "randstr", "monotonically_increasing_id")
 def by_chance(compiler: Compiler, node: exp.Expr) -> Typed:
     raise compiler.sql.error(
         f"{kind(node)} would return other values after a failure",
