@@ -231,28 +231,35 @@ class KeyedStream(JoinMethods):
             type = replace(self._type, schema=schema, record=None)
             return self._at.add(RunningSpec(checked), "running", {MAIN: type}).stream
 
-    def dedup(self, keep: Keep = "first", *, within: Duration | None = None) -> DataStream:
-        """Keep one row per key: the first that arrives; or the last, as a stream of upserts with `op`.
+    def dedup(
+        self, keep: Keep = "first", *, within: Duration | None = None, order: Order = "arrival"
+    ) -> DataStream:
+        """Keep one row per key: the first; or the last, as a stream of upserts with `op`.
 
         ```python
         clicks.key_by("id").dedup(within="1h")
+        clicks.key_by("id").dedup(order="event_time")
         payments.key_by("order_id").dedup("last").sink_to(rh.redis.sink(url, key="paid:{order_id}"))
         ```
 
         With `within`, which needs event time, rows are duplicates for that long after the emitted row.
         Then the state of the key is dropped. Without `within`, the state of keys is never dropped. Late
         rows go to the side output `"late"`. If rows are out of order, the first to arrive counts.
+        With `order="event_time"`, the first by event time counts.
 
         Args:
-            keep: "first" emits the first row of a key to arrive; "last" emits each row as an upsert.
+            keep: "first" emits the first row of a key; "last" emits each row as an upsert.
             within: Event time after an emitted row for which rows of its key are duplicates; None for
                 ever.
+            order: "arrival", or "event_time": rows are buffered until the watermark has passed them. Of
+                rows with the same time, the least comes first, column by column. Late rows go to the
+                side output `"late"`.
 
         Returns:
             The stream of the remaining rows.
 
         Raises:
-            ProgramError: An argument is invalid, or `within` is set without event time.
+            ProgramError: An argument is invalid, or `within` or `order` needs event time.
             SchemaError: A column has the name of a new one.
         """
         with located(call_site(), "dedup"):
@@ -265,13 +272,17 @@ class KeyedStream(JoinMethods):
                 if within_ms <= 0:
                     raise ProgramError(f"within must be greater than 0, not {within!r}")
                 self._at.go_by_event_time("dedup(within=...)")
-            outputs = {MAIN: type} if within is None else {MAIN: type, LATE: self._type}
+            check_order(None, order, ())
+            if order == "event_time":
+                self._at.go_by_event_time('order="event_time"')
+            drops_late = within is not None or order == "event_time"
+            outputs = {MAIN: type, LATE: self._type} if drops_late else {MAIN: type}
             if keep == "last":
                 schema = self.schema.append(pa.field(OP, pa.string()))
                 check_columns(schema)
                 upserts = Changes(self.keys, retracts=False)
                 outputs[MAIN] = replace(type, schema=schema, changes=upserts)
-            spec = DedupSpec(keep, within_ms, self._type.event_time)
+            spec = DedupSpec(keep, within_ms, self._type.event_time, order)
             return self._at.add(spec, "dedup", outputs).stream
 
     def top_n(self, n: int, by: str, *, smallest: bool = False) -> DataStream:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import polars as pl
 from sqlglot import exp
 
 from rheos.core.aggregates import Agg
 from rheos.core.graph.changelog import Changes
+from rheos.core.graph.nodes import Order
 from rheos.core.graph.patterns import PatternTree
 from rheos.core.graph.windows import Window
+from rheos.core.operators.changelog.dedup import Keep
 from rheos.core.operators.over.event_time_over import OverColumns
 from rheos.core.operators.over.frames import FrameSpec
 from rheos.core.protocol.durations import duration_ms, written_duration
@@ -132,6 +134,18 @@ class Distinct(PlanNode):
         return lowering.distinct(self)
 
 
+class Dedup(NamedTuple):
+    """The row of each key that has the number 1."""
+
+    keep: Keep
+    order: Order
+    """Whether rows are numbered by event time, or as they arrive."""
+
+
+FIRST_BY_TIME = Dedup("first", "event_time")
+"""The first row by event time, which is final when the watermark has passed it."""
+
+
 @dataclass(frozen=True, eq=False)
 class RankedRows(PlanNode):
     """Rows with their numbers by key, in the order of a column. It is never computed: a filter turns it
@@ -144,10 +158,8 @@ class RankedRows(PlanNode):
     smallest: bool
     rank: str
     window: Window | None
-    newest: bool
-    """Whether they are in descending order of event time."""
-    oldest: bool
-    """Whether they are append-only rows in the order of event time."""
+    dedup: Dedup | None
+    """Meaning of the number 1 of append-only rows by event time or by arrival; None: other orders."""
     at: exp.Expr
     """Place in the SQL."""
     columns: Columns
@@ -175,15 +187,17 @@ class TopN(PlanNode):
     n: int
     rank: str
     window: Window | None
-    newest: bool
+    dedup: Dedup | None
     columns: Columns
     changes: Changes | None
 
     def summary(self) -> str:
-        return f"first {self.n} {_by(self.keys)}"
+        which = "first" if self.dedup is None else f"{self.dedup.keep} by {self.dedup.order},"
+        return f"{which} {self.n} {_by(self.keys)}"
 
     def looked_at(self, needed: Names) -> list[Names]:
-        if self.newest or self.window is not None:
+        # All columns decide between first rows of the same time.
+        if self.dedup not in (None, FIRST_BY_TIME) or self.window is not None:
             return [needed.union(self.keys, (self.by,))]
         return super().looked_at(needed)
 

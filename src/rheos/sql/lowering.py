@@ -16,7 +16,7 @@ from rheos.core import aggregates as agg
 from rheos.core.callables import function_name
 from rheos.core.errors import ProgramError
 from rheos.core.graph.changelog import OP, Changes
-from rheos.core.graph.nodes import MAIN, StreamType
+from rheos.core.graph.nodes import MAIN, Order, StreamType
 from rheos.core.graph.types import from_polars
 from rheos.core.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
 from rheos.core.operators.change_rows import table_columns
@@ -24,7 +24,15 @@ from rheos.core.operators.changelog.top_n import RANK
 from rheos.core.operators.map_batches import MapBatchesSpec
 from rheos.core.operators.over.changelog_over import OverSpec
 from rheos.core.operators.over.event_time_over import EventTimeOver, label
-from rheos.sql.grouped_plans import Aggregate, Distinct, MatchPlan, OverPlan, TopN, WindowedRows
+from rheos.sql.grouped_plans import (
+    Aggregate,
+    Dedup,
+    Distinct,
+    MatchPlan,
+    OverPlan,
+    TopN,
+    WindowedRows,
+)
 from rheos.sql.join_streams import joined
 from rheos.sql.joined_plans import JoinPlan, LookupPlan
 from rheos.sql.nullable_keys import not_null, selected, with_changes
@@ -183,16 +191,24 @@ class Lowering:
         if plan.window is not None:
             return self._first_in_window(plan, plan.window, rows)
         kept = [pl.col(column.name) for column in plan.columns if column.name != plan.rank]
-        of = not_null(rows, plan.keys)
-        keyed = of.keyed()
-        if plan.newest:
-            last = self.known(keyed.dedup("last"), plan, "newest", *plan.keys)
+        if plan.dedup is not None:
             rank = pl.lit(1, dtype=pl.Int64).alias(plan.rank)
-            return selected(last, [*kept, rank], plan.changes)
+            return selected(self._deduplicated(plan, plan.dedup, rows), [*kept, rank], plan.changes)
+        keyed = not_null(rows, plan.keys).keyed()
         first = keyed.top_n(plan.n, by=plan.by, smallest=plan.smallest)
         first = self.known(first, plan, "top", str(plan.n), *plan.keys)
         rank = pl.col(RANK).alias(plan.rank)
         return selected(first, [*kept, rank], plan.changes)
+
+    def _deduplicated(self, plan: TopN, by: Dedup, rows: DataStream) -> DataStream:
+        if by == Dedup("last", "arrival") and rows.transformation.type.event_time:
+            rows = _untimed(rows)
+        # The last row by event time replaces earlier ones at once.
+        order: Order = by.order if by.keep == "first" else "arrival"
+        found = not_null(rows, plan.keys).keyed().dedup(by.keep, order=order)
+        what = "newest" if by.keep == "last" else "oldest"
+        arrival = [by.order] if by.order == "arrival" else []
+        return self.known(found, plan, what, *arrival, *plan.keys)
 
     def _first_in_window(self, plan: TopN, window: Window, rows: DataStream) -> DataStream:
         names = [column.name for column in plan.input.columns]

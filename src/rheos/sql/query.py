@@ -238,7 +238,7 @@ class Planner:
         for each in conditions:
             n = None if rank is None else bound(each, is_rank)
             if n is not None and n > 0:
-                plan, rank = limited(plan, n), None
+                plan, rank = limited(self.sql, plan, n), None
             else:
                 rest.append(each)
         if rank is not None and (all_rows := numbered(plan)) is not plan:

@@ -18,7 +18,7 @@ from rheos.core.operators.over.frames import FrameSpec
 from rheos.sql import types
 from rheos.sql.copies import numbered_copies
 from rheos.sql.expressions.table import Compiler, Typed
-from rheos.sql.grouped_plans import OverPlan, RankedRows, TopN
+from rheos.sql.grouped_plans import FIRST_BY_TIME, Dedup, OverPlan, RankedRows, TopN
 from rheos.sql.grouping import AT_ITS_END
 from rheos.sql.plan import (
     CallPlan,
@@ -31,12 +31,13 @@ from rheos.sql.plan import (
     rekeyed,
 )
 from rheos.sql.text import SqlText, as_sql
-from rheos.sql.windows import OF_WINDOWS, windowed_below, without_windows
+from rheos.sql.windows import OF_WINDOWS, is_clock, windowed_below, without_windows
 
 _EXAMPLE = (
     "write SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) "
     "AS n FROM bids) WHERE n <= 3"
 )
+_BY_EVENT_TIME = "order the rows by a column of the table, such as its event time"
 _BY = "order of rows"
 _ALL = "all rows"
 
@@ -70,8 +71,9 @@ def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: PlanNode) -> 
         if found.role in OF_WINDOWS:
             in_window.add(found.role)
         keys.append(found.name)
-    orders = [OrderTerm.of(sql, compiler, each) for each in order.expressions]
-    by = sorted_by(sql, orders)
+    arrival = _by_arrival(order, plan)
+    orders = [] if arrival else [OrderTerm.of(sql, compiler, each) for each in order.expressions]
+    by = sorted_by(sql, orders) if orders else pl.lit(0, dtype=types.BIGINT)
     window, source = None, plan
     if {ColumnRole.WINDOW_START, ColumnRole.WINDOW_END} <= in_window:
         window, source, keys, exprs, columns = _in_window(sql, node, plan, keys, exprs, columns)
@@ -88,24 +90,48 @@ def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: PlanNode) -> 
     columns.append(SqlColumn(_BY, types.of_expression(by, plan.columns)))
     input = projected(source, tuple(exprs), tuple(columns))
     rank = SqlColumn(item.alias or as_sql(node), types.BIGINT, ColumnRole.RANK)
-    first = orders[0]
-    of = _plain(first.value, plan)
-    by_time = len(orders) == 1 and of is not None and of.role == ColumnRole.EVENT_TIME
+    if arrival is not None and (window is not None or source.changes is not None):
+        raise sql.error(
+            "PROCTIME() orders append-only rows, and not those of a window", order, _BY_EVENT_TIME
+        )
+    dedup = arrival
+    if orders and window is None and source.changes is None:
+        dedup = _by_event_time(orders, plan)
     given = (*(each for each in plan.columns), rank)
     plan = RankedRows(
         input=input,
         keys=tuple(keys),
         by=_BY,
-        smallest=not first.desc,
+        smallest=not orders or not orders[0].desc,
         rank=rank.name,
         window=window,
-        newest=by_time and first.desc,
-        oldest=by_time and not first.desc and window is None and source.changes is None,
+        dedup=dedup,
         at=node,
         columns=given,
         changes=None if window is not None else Changes((*keys, rank.name), retracts=True),
     )
     return plan, Typed(pl.col(rank.name), rank.type, node)
+
+
+def _by_arrival(order: exp.Order, plan: PlanNode) -> Dedup | None:
+    """Return which row is the first in the order of processing time; None for other orders."""
+    [term, *others] = order.expressions
+    clocks = {each.name.casefold() for each in plan.columns if each.role is ColumnRole.PROCESSING_TIME}
+    named = isinstance(term.this, exp.Column) and term.this.name.casefold() in clocks
+    if others or not (named or is_clock(term.this)):
+        return None
+    return Dedup("last" if term.args.get("desc") else "first", "arrival")
+
+
+def _by_event_time(orders: Sequence[OrderTerm], plan: PlanNode) -> Dedup | None:
+    """Return which row is the first in the order of event time; None for other orders."""
+    first, *others = orders
+    of = _plain(first.value, plan)
+    if of is None or of.role is not ColumnRole.EVENT_TIME:
+        return None
+    if first.desc:
+        return None if others else Dedup("last", "event_time")
+    return FIRST_BY_TIME
 
 
 def _plain(value: Typed, plan: PlanNode) -> SqlColumn | None:
@@ -312,9 +338,19 @@ def _whole(node: exp.Expr) -> int | None:
     return int(node.this) if isinstance(node, exp.Literal) and str(node.this).isdigit() else None
 
 
-def limited(plan: PlanNode, n: int) -> PlanNode:
-    """Return the rows with the first numbers."""
-    return _with_ranked(plan, lambda ranked: _top_n(ranked, n))
+def limited(sql: SqlText, plan: PlanNode, n: int) -> PlanNode:
+    """Return the rows with the first numbers. Raise ProgramError."""
+
+    def made(ranked: RankedRows) -> PlanNode:
+        if n > 1 and ranked.dedup is not None and ranked.dedup.order == "arrival":
+            raise sql.error(
+                "PROCTIME() orders rows only to find the first or the last one",
+                ranked.at,
+                f"write WHERE {ranked.rank} = 1; or {_BY_EVENT_TIME}",
+            )
+        return _top_n(ranked, n)
+
+    return _with_ranked(plan, made)
 
 
 def numbered(plan: PlanNode) -> PlanNode:
@@ -324,7 +360,7 @@ def numbered(plan: PlanNode) -> PlanNode:
     below = plan
     while isinstance(below, Filter | Project | CallPlan):
         below = below.input
-    if not isinstance(below, RankedRows) or not below.oldest:
+    if not isinstance(below, RankedRows) or below.dedup != FIRST_BY_TIME:
         return plan
     return _with_ranked(plan, _counted)
 
@@ -347,24 +383,35 @@ def _counted(plan: RankedRows) -> PlanNode:
     over = OverColumns(plan.by, (plan.by,), (Count(plan.by),), (plan.rank,))
     columns = tuple(_bounded(column) for column in plan.columns)
     frame = FrameSpec(by_rows=True, preceding=None)
-    made = OverPlan(plan.input, plan.keys, over, frame, (*plan.input.columns, columns[-1]), None)
+    input = by_first(plan)
+    made = OverPlan(input, plan.keys, over, frame, (*input.columns, columns[-1]), None)
     return projected(made, tuple(pl.col(column.name) for column in columns), columns)
 
 
+def by_first(plan: RankedRows) -> PlanNode:
+    """Return the input with the column of the order first: rows of the same time are compared column by
+    column.
+    """
+    columns = sorted(plan.input.columns, key=lambda column: column.name != plan.by)
+    return projected(plan.input, tuple(pl.col(column.name) for column in columns), tuple(columns))
+
+
 def _top_n(plan: RankedRows, n: int) -> PlanNode:
-    newest = plan.newest and n == 1 and plan.window is None and plan.input.changes is None
+    dedup = plan.dedup if n == 1 else None
     changes = plan.changes
     if changes is not None and n == 1:
-        changes = Changes(plan.keys, retracts=not newest)
+        changes = Changes(plan.keys, retracts=dedup is None)
+    if dedup is not None and dedup.keep == "first":
+        changes = None
     return TopN(
-        input=plan.input,
+        input=by_first(plan) if dedup == FIRST_BY_TIME else plan.input,
         keys=plan.keys,
         by=plan.by,
         smallest=plan.smallest,
         n=n,
         rank=plan.rank,
         window=plan.window,
-        newest=newest,
+        dedup=dedup,
         columns=tuple(_bounded(column) for column in plan.columns),
         changes=changes,
     )

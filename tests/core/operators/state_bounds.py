@@ -142,7 +142,11 @@ BOUNDS: Mapping[type, StateBound] = {
         "n",
         (KeyContents.RANKED_ROWS,),
     ),
-    DedupSpec: StateBound("`dedup`", "a time for each key", "`within=`, or the number of keys"),
+    DedupSpec: StateBound(
+        "`dedup`",
+        "a time for each key; by event time, rows that the watermark has not passed",
+        "`within=`, or the number of keys",
+    ),
     TruncationDeletesSpec: StateBound(
         "tables that may be truncated", "the keys of the table", "the number of keys of the table"
     ),

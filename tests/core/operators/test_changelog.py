@@ -245,6 +245,21 @@ def test_deduplication_keeps_the_first_row_of_a_key() -> None:
     assert shown(came["late"], "id", "at") == [(1, 8)]
 
 
+def test_deduplication_by_event_time_keeps_the_first_row_by_time() -> None:
+    def first(clicks: rh.DataStream) -> dict[str, rh.DataStream]:
+        kept = clicks.key_by("id").dedup(within="10ms", order="event_time")
+        return {"kept": kept, "late": kept.side_output("late")}
+
+    rows = [(2, 3), (1, 4), (2, 1), (1, 0), WatermarkMark(4), (1, 3), (1, 12), (1, 9), (1, 10)]
+    came: list[Any] = [
+        step if isinstance(step, WatermarkMark) else {"id": step[0], "n": n, "at": step[1]}
+        for n, step in enumerate(rows)
+    ]
+    found = check_example(OperatorExample(first, CLICKS, came, on="at"))
+    assert shown(found["kept"], "id", "at") == [(1, 0), (1, 10), (2, 1)]
+    assert shown(found["late"], "id", "at") == [(1, 3)]
+
+
 def test_deduplication_emits_the_last_row_of_a_key_as_upserts() -> None:
     def last(clicks: rh.DataStream) -> rh.DataStream:
         return clicks.key_by("id").dedup("last", within="10ms")
@@ -259,6 +274,14 @@ def test_deduplication_emits_the_last_row_of_a_key_as_upserts() -> None:
         (2, 1, "insert"),
         (2, 25, "insert"),
     ]
+
+
+def test_deduplication_by_event_time_needs_event_time() -> None:
+    rows = rh.Environment().from_source(rh.collection([{"id": 1}]))
+    with pytest.raises(rh.ProgramError, match="event_time"):
+        rows.key_by("id").dedup(order="event_time")
+    with pytest.raises(rh.ProgramError, match="order='time' is not known"):
+        rows.key_by("id").dedup(order="time")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("keep", ["first", "last"])

@@ -22,6 +22,8 @@ def changes(given: Given) -> Mapping[str, rh.DataStream]:
     both = users.retractions().key_by("user").join(more.key_by("user"), "full", ttl="forever")
     known = users.retractions().key_by("user").join(more.key_by("user"), "left", ttl="forever")
     within = sales.key_by("shop").dedup(within="30d")
+    first = sales.key_by("user").dedup(order="event_time")
+    again = sales.key_by("shop").dedup(within="20s", order="event_time")
     tops = sales.key_by("shop").window(rh.Tumbling("10s"))
     best = tops.aggregate(top=rh.agg.top_k("quantity", 2, of=["user", "quantity"]))
     return {
@@ -32,6 +34,10 @@ def changes(given: Given) -> Mapping[str, rh.DataStream]:
         "largest": users.key_by("shop").top_n(2, by="rows"),
         "dearest": sales.key_by("shop").top_n(2, by="price"),
         "once": sales.key_by("user").dedup().select("user"),
+        "first": first,
+        "first late": first.side_output("late"),
+        "of the first": first.key_by("shop").window(rh.Tumbling("10s")).aggregate(rows=rh.agg.count()),
+        "again": again.select("shop", "at"),
         "within": within.select("shop"),
         "late": within.side_output("late"),
         "latest": sales.key_by("user").dedup("last").as_rows().select("user", "at"),
@@ -80,6 +86,8 @@ def changes_golden() -> Mapping[str, Golden]:
     both += [{**nothing, "user": user, "more": len(again[(user,)])} for user in of_none]
     on_time = [row for row in arrived(SALES) if row["ts"] > row["wm"]]
     windows, _ = by_window(arrived(SALES), ["shop"], 10_000)
+    of_user = {row["user"]: row for row in reversed(in_order(on_time))}
+    of_the_first, _ = by_window(of_user.values(), ["shop"], 10_000)
     return {
         "users": [{**row, "op": "insert" if row["rows"] == 1 else "update_after"} for row in users],
         "sizes": [
@@ -91,6 +99,12 @@ def changes_golden() -> Mapping[str, Golden]:
         "largest": largest,
         "dearest": dearest,
         "once": [{"user": user} for user in {row["user"] for row in rows}],
+        "first": bare([*of_user.values()]),
+        "first late": bare([row for row in arrived(SALES) if row["ts"] <= row["wm"]]),
+        "of the first": [
+            result(["shop"], key, 10_000, rows=len(of)) for key, of in of_the_first.items()
+        ],
+        "again": once_within(in_order(on_time), 20_000),
         "within": [{"shop": shop} for shop in {row["shop"] for row in on_time}],
         "late": bare([row for row in arrived(SALES) if row["ts"] <= row["wm"]]),
         "latest": [
@@ -109,6 +123,22 @@ def changes_golden() -> Mapping[str, Golden]:
             )
         ],
     }
+
+
+def in_order(rows: list[Row]) -> list[Row]:
+    """Return rows by their times; those of the same time by the number of the sale."""
+    return sorted(rows, key=lambda row: (row["ts"], row["n"]))
+
+
+def once_within(rows: list[Row], within_ms: int) -> list[Row]:
+    """Return the times of each shop that are at least `within_ms` after the one before."""
+    until: dict[str, int] = {}
+    found = []
+    for row in rows:
+        if row["ts"] >= until.get(row["shop"], row["ts"]):
+            until[row["shop"]] = row["ts"] + within_ms
+            found.append({"shop": row["shop"], "at": row["at"]})
+    return found
 
 
 def grouped(rows: Iterable[Row], *by: str) -> Mapping[tuple[Any, ...], list[Row]]:

@@ -1,8 +1,9 @@
 """`order="event_time"`: rows are buffered until the watermark has passed them, then delivered in order.
 
-The order is by event time. Rows of the same time are ordered by port, and those of one port by the
-whole row, column by column. Event-time timers follow the same order: a timer at T fires after all rows
-at or before T and before all later ones. So the calls for a key depend on the data alone.
+The order is by event time. Rows of the same time are ordered by port. Rows of one port and millisecond
+are ordered by their event-time column, which may be finer, then by the whole row, column by column.
+Event-time timers follow the same order: a timer at T fires after all rows at or before T and before all
+later ones. So the calls for a key depend on the data alone.
 
 Late rows (`late`) are not delivered. They are counted, and emitted to the side output `late`, or to
 `late_left` and `late_right` if there are two keyed ports.
@@ -132,9 +133,13 @@ class RowsByTime:
     def take(self, until_ms: int) -> list[tuple[int, Batch]]:
         """Remove and return the rows at or before the watermark `until_ms`, sorted, by port."""
         self.passed_ms = until_ms
-        in_order = sort_by_time if self.keeps_late else sort_rows
         taken = ((port, held.take(until_ms)) for port, held in enumerate(self._held))
-        return [(port, in_order(due, TS)) for port, due in taken if due is not None]
+        return [(port, self._in_order(port, due)) for port, due in taken if due is not None]
+
+    def _in_order(self, port: int, rows: Batch) -> Batch:
+        if self.keeps_late:
+            return sort_by_time(rows, TS)
+        return sort_rows(rows, TS, self._ports[port].type.time_column)
 
     def next_keys(self) -> None:
         """Reset the watermark, after all buffered rows were taken."""

@@ -11,9 +11,9 @@ from rheos.core.protocol.columns import columns_to_python
 from rheos.core.protocol.elements import Batch, strip_hidden
 
 
-def sort_rows(batch: Batch, by: str) -> Batch:
-    """Return the rows sorted by the int64 column `by`. Rows that tie are sorted by all their visible
-    columns.
+def sort_rows(batch: Batch, by: str, then: str | None = None) -> Batch:
+    """Return the rows sorted by the int64 column `by`. Rows that tie are sorted by the column `then`,
+    if the batch has it, and by all their visible columns.
 
     Nulls come last, -0.0 before 0.0, and NaN after all numbers. Columns of nested types are compared by
     their encoding. Rows that still tie have the same visible columns.
@@ -26,7 +26,7 @@ def sort_rows(batch: Batch, by: str) -> Batch:
         # Only rows that tie are compared in full. Sorted, they fill the same places.
         tied = np.concatenate([[False], same]) | np.concatenate([same, [False]])
         rows = order[tied]
-        order[tied] = rows[_full_order(batch.take(pa.array(rows)), by)]
+        order[tied] = rows[_full_order(batch.take(pa.array(rows)), by, then)]
     return batch.take(pa.array(order))
 
 
@@ -38,8 +38,10 @@ def sort_by_time(batch: Batch, by: str) -> Batch:
     return batch.take(pa.array(np.argsort(stamps, kind="stable")))
 
 
-def _full_order(batch: Batch, by: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    columns = [batch.column(by), *(_sortable(column) for column in strip_hidden(batch).columns)]
+def _full_order(batch: Batch, by: str, then: str | None) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    shown = strip_hidden(batch)
+    first = [shown.column(then)] if then in shown.schema.names else []
+    columns = [batch.column(by), *(_sortable(column) for column in [*first, *shown.columns])]
     names = [str(i) for i in range(len(columns))]
     order: np.ndarray[tuple[int], np.dtype[np.int64]] = pc.sort_indices(
         pa.RecordBatch.from_arrays(columns, names=names),

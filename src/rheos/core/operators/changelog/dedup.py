@@ -5,6 +5,10 @@ event time is less than `within` later. The first row at least `within` later is
 `keep="last"`, the output is upserts. The operator emits a row if it is not earlier than the last one,
 and the row replaces that one.
 
+With `order="event_time"`, rows are buffered until the watermark has passed them (`rows_by_time`), and
+then taken in the order of event time. So the result does not depend on the order of arrival. Late rows
+go to the side output `"late"`.
+
 State is one time per key, in columns. The operator drops a time once no later row depends on it. With
 `within`, a row that its split's watermark had passed goes to the side output `"late"`, because the time
 of its key may have been dropped. The same holds for a row whose split was idle while the time was
@@ -45,7 +49,7 @@ from rheos.core.aggregates.cells import Cell, SlotArray
 from rheos.core.aggregates.contract import Agg, RunningForm, State
 from rheos.core.aggregates.segments import Ints, Segments
 from rheos.core.graph.changelog import INSERT, OP, UPDATE_AFTER
-from rheos.core.graph.nodes import MAIN
+from rheos.core.graph.nodes import MAIN, Order
 from rheos.core.operators.contract import (
     Operator,
     OperatorContext,
@@ -58,11 +62,12 @@ from rheos.core.operators.contract import (
 from rheos.core.operators.group_progress import GroupProgress
 from rheos.core.operators.keyed_state import keyed_shape
 from rheos.core.operators.late_rows import LATE, emit_late
-from rheos.core.operators.records import hidden_column
+from rheos.core.operators.records import HiddenColumns, hidden_column, with_hidden
+from rheos.core.operators.rows_by_time import RowsByTime, held_shapes
 from rheos.core.operators.running import STATE, RunningStateOperator
 from rheos.core.operators.running_disk import DiskRunningState
 from rheos.core.operators.running_state import AGG, KeptAggregates, MemoryRunningState, running_shape
-from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch, strip_hidden
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
@@ -86,6 +91,7 @@ class DedupSpec(SplitSpec):
     within_ms: int | None
     by_time: bool
     """Whether the stream has event time."""
+    order: Order = "arrival"
 
     kind: ClassVar[str] = "dedup"
 
@@ -93,11 +99,15 @@ class DedupSpec(SplitSpec):
         return DedupOperator(ctx, self)
 
     def looks_at(self, column: str) -> bool | None:
+        if self.order == "event_time":
+            return {WM: True, SWM: False}.get(column)
         return True if column == WM and self.within_ms is not None else None
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         states = {STATE: running_shape(ports[0], self.kept, ports[0].schema)}
-        if self.within_ms is not None:
+        if self.order == "event_time":
+            states |= held_shapes(ports)
+        elif self.within_ms is not None:
             states[FORGOTTEN] = keyed_shape(
                 ports[0], StatePurpose.PROGRESS, TypeShape(name="watermark")
             )
@@ -109,7 +119,8 @@ class DedupSpec(SplitSpec):
 
     def summary(self) -> str:
         within = "" if self.within_ms is None else f" within {self.within_ms} ms"
-        return f"keeps the {self.keep} of each key{within}"
+        order = " by event time" if self.order == "event_time" else ""
+        return f"keeps the {self.keep} of each key{order}{within}"
 
     def row_order(self) -> RowOrder:
         return RowOrder.OF_SPLIT if self.by_time else RowOrder.OF_ARRIVAL
@@ -124,17 +135,26 @@ class DedupOperator(RunningStateOperator):
         self._looked_at = MIN_TIMESTAMP_MS
         """Time up to which expired keys are already dropped."""
         self._forgotten = GroupProgress(ctx.key_groups, ctx.max_parallelism)
+        self._waiting = RowsByTime(ctx) if spec.order == "event_time" else None
 
     def open(self, restored: Restored) -> None:
         super().open(restored)
         self._forgotten.restore(restored.get(FORGOTTEN, ()))
+        if self._waiting is not None:
+            self._waiting.restore(restored)
         self._watermark = self._looked_at = MIN_TIMESTAMP_MS
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        if self._waiting is not None:
+            self._waiting.add(port, (yield from self._waiting.in_time(port, batch)))
+            return
         if batch.num_rows and self._spec.within_ms is not None:
             batch = yield from self._in_time(batch)
-        if not batch.num_rows:
-            return
+        if batch.num_rows:
+            yield from self._without_duplicates(batch)
+
+    def _without_duplicates(self, batch: Batch) -> Iterator[Out]:
+        """Yield the rows that are not duplicates, with the columns of the output."""
         codes = self.state.run(self.slots_of(batch), batch)[_UNTIL].to_numpy()
         output = self.ctx.outputs.get(MAIN)
         kept = codes != _DROPPED
@@ -163,25 +183,40 @@ class DedupOperator(RunningStateOperator):
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
         within = self._spec.within_ms
+        if self._waiting is not None:
+            for _, due in self._waiting.take(timestamp_ms):
+                hidden = HiddenColumns(due.column(TS).to_numpy())
+                rows = with_hidden(strip_hidden(due), self.ctx.ports[0].schema, hidden)
+                yield from self._without_duplicates(rows)
         self._watermark = max(timestamp_ms, self._watermark)
         if within is not None and self._watermark - self._looked_at >= within:
             self._looked_at = self._watermark
             self._forget(self._watermark + 1)
-        return iter(())
 
     def next_keys(self) -> None:
         super().next_keys()
         self._watermark = self._looked_at = MIN_TIMESTAMP_MS
+        if self._waiting is not None:
+            self._waiting.next_keys()
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
         snapshot = super().snapshot(checkpoint)
-        if self._spec.within_ms is not None:
+        if self._waiting is not None:
+            snapshot.parts += self._waiting.parts()
+        elif self._spec.within_ms is not None:
             snapshot.parts.append(self._progress())
         return snapshot
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        progress = [] if self._spec.within_ms is None else [self._progress()]
-        return [*super().savepoint(snapshot), *progress]
+        parts = super().savepoint(snapshot)
+        if self._waiting is not None:
+            return [*parts, *self._waiting.savepoint()]
+        return parts if self._spec.within_ms is None else [*parts, self._progress()]
+
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        super().snapshot_failed(checkpoint)
+        if self._waiting is not None:
+            self._waiting.force_full()
 
     def _progress(self) -> SnapshotPart:
         forgotten = self._forgotten.table(self._looked_at)

@@ -146,7 +146,7 @@ class TemporalJoinOperator(Operator):
         """Return the versions that become valid, sorted by slot, and by time within a slot."""
         if right is None:
             return np.zeros(0, np.int32), pa.RecordBatch.from_pylist([], self._schemas[RIGHT])
-        rows = sort_rows(right, TS)
+        rows = sort_rows(right, TS, self.ctx.ports[RIGHT].type.time_column)
         slots = self._versions.slots_of(rows)
         order = np.argsort(slots, kind="stable")
         return slots[order], rows.take(pa.array(order))
