@@ -218,7 +218,7 @@ def _conclusion(checked: CheckResult) -> Iterable[str]:
 
 
 def _commands(checked: CheckResult) -> Iterable[str]:
-    """Yield the commands that would start the program, if options are sufficient for that."""
+    """Yield the commands that would start the program, if options alone make that possible."""
     refused = [
         finding
         for finding in checked.findings

@@ -28,7 +28,7 @@ _PROTOCOLS: Mapping[str, Sequence[type]] = {
 
 
 def show_connectors(as_json: bool, name: str | None = None) -> int:
-    """Print them. Return the exit code: 2 if one of them cannot be used.
+    """Print the connectors and formats. Return the exit code: 2 if one of them cannot be used.
 
     Args:
         as_json: print JSON, with the capabilities of each source and sink.

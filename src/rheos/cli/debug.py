@@ -37,12 +37,12 @@ _PLACES_OF_OURS = ["rheos", "rheos.*"]
 
 
 class _RestartReplay(BaseException):
-    """Raised to begin the replay again. The program's code does not see it."""
+    """Exception that begins the replay again. The program's code does not see it."""
 
 
 class DebugShell(cmd.Cmd, ReplayListener):
-    """Shell of the debugger. With `commands` it reads these instead of a terminal; after the last one,
-    the replay runs to its end."""
+    """Shell of the debugger. With `commands`, the shell reads these instead of a terminal. After the
+    last command, the replay runs to its end."""
 
     def __init__(self, debugged: Debugged, commands: TextIO | None = None) -> None:
         super().__init__(stdin=commands)
@@ -138,7 +138,7 @@ class DebugShell(cmd.Cmd, ReplayListener):
     # --- commands ---------------------------------------------------------------------------------
 
     def do_step(self, arg: str) -> bool:
-        """step [N]: the next row or timer, or the next N."""
+        """step [N]: run the next row or timer, or the next N."""
         count = int(arg) if arg.isdigit() else 1
         last = len(self._done) + count
         self._goes_on = lambda step: step.number < last
@@ -147,7 +147,7 @@ class DebugShell(cmd.Cmd, ReplayListener):
     do_s = do_next = do_n = do_step
 
     def do_continue(self, _: str) -> bool:
-        """continue: up to the next step that emits a row."""
+        """continue: run up to the next step that emits a row."""
         first = len(self._done)
         self._goes_on = lambda step: step.number == first or not step.out
         return True
@@ -155,14 +155,14 @@ class DebugShell(cmd.Cmd, ReplayListener):
     do_c = do_continue
 
     def do_run(self, _: str) -> bool:
-        """run: to the end."""
+        """run: run to the end."""
         self._goes_on = lambda _: True
         return True
 
     do_r = do_run
 
     def do_break(self, _: str) -> bool:
-        """break: into pdb, at the first line of the function, for the next row or timer."""
+        """break: start pdb at the first line of the function, for the next row or timer."""
         if not self._debugged.calls:
             self._say("the program has no function that is called for each row")
             return False
@@ -172,21 +172,21 @@ class DebugShell(cmd.Cmd, ReplayListener):
     do_b = do_break
 
     def do_state(self, _: str) -> None:
-        """state: what the key has."""
+        """state: show the state of the key."""
         self._say(key_text(self._debugged), *state_lines(self._state))
 
     def do_last(self, _: str) -> None:
-        """last: the last step once more."""
+        """last: show the last step again."""
         if self._done:
             self._say(*step_lines(self._done[-1], self._debugged.inputs))
 
     def do_back(self, arg: str) -> bool:
-        """back [N]: a step back, or N. The function is called again for the steps before."""
+        """back [N]: go back one step, or N. The function is called again for the steps before."""
         self._silent_to = max(len(self._done) - (int(arg) if arg.isdigit() else 1), 0)
         raise _RestartReplay
 
     def do_pm(self, _: str) -> None:
-        """pm: into pdb where the function has failed."""
+        """pm: start pdb where the function has failed."""
         error = self._done[-1].error if self._done else None
         if error is None or error.__cause__ is None:
             self._say("nothing has failed")
@@ -196,13 +196,13 @@ class DebugShell(cmd.Cmd, ReplayListener):
             debugger.interaction(None, error.__cause__.__traceback__)
 
     def do_quit(self, _: str) -> bool:
-        """quit: ends the replay. Nothing of the job has been touched."""
+        """quit: end the replay. The job was not affected."""
         raise ReplayStoppedError
 
     do_q = do_exit = do_quit
 
     def do_EOF(self, _: str) -> bool:  # noqa: N802 - cmd.Cmd calls it so
-        """The end of the commands."""
+        """End of the commands."""
         if self.use_rawinput:
             raise ReplayStoppedError
         return self.do_run("")

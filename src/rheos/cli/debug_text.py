@@ -122,7 +122,7 @@ def _as_text(value: Any) -> str:
 
 
 def ending(debugged: Debugged) -> Iterator[str]:
-    """Yield lines on whether the replay equals the original run, and why it may differ."""
+    """Yield lines that tell whether the replay equals the original run, and why it may differ."""
     if debugged.deviation is not None:
         if debugged.deviation:
             yield (

@@ -53,8 +53,8 @@ def awaited(
     look_every_s: float = _LOOK_EVERY_S,
     report_every_s: float = _REPORT_EVERY_S,
 ) -> T:
-    """Return what `command` returns, or raise what it raises. While it has no answer, print to stderr
-    what the job waits for, first after a second and then every few seconds.
+    """Return the result of `command`, or raise its error. While the command has no answer, print to
+    stderr what the job waits for, first after a second and then every few seconds.
 
     Args:
         record: the job that the command is sent to.
@@ -188,14 +188,12 @@ def print_list(
     table: Callable[[list[T]], Table],
     none: str,
 ) -> int:
-    """Print what a command lists. Return the command's exit code.
+    """Print the items that a command lists. Return the command's exit code.
 
     Args:
-        found: what it lists.
-        as_json: whether to print it as JSON.
-        to_object: returns the JSON object of one of them.
-        table: returns the table for people. Called if there is something to list.
-        none: what to print for people if there is nothing.
+        found: the items of the list. as_json: whether to print it as JSON. to_object: returns the JSON
+            object of one item. table: returns the table for people. Called if there are items. none:
+            the message for people if there are no items.
     """
     if as_json:
         print(json.dumps([to_object(each) for each in found], indent=2))
@@ -222,7 +220,7 @@ def reported(command: Callable[[], int]) -> int:
 def job_information(
     wanted: str, running: Callable[[JobRecord], T], stored: Callable[[str, str], T]
 ) -> T:
-    """Return information about a job of this machine.
+    """Return information about a job that runs, or has ended, on this machine.
 
     Args:
         wanted: names the job, as in `find_running`.

@@ -58,7 +58,7 @@ def _from_level(lines: Iterable[LoggedLine], level: str) -> Iterator[LoggedLine]
 
 
 def _log_of(wanted: str) -> Path:
-    """Return the log of a running job, or else of a job that has left a log.
+    """Return the log of a running job, or otherwise of a job that has left a log.
 
     Raises ConfigurationError if neither exists.
     """
@@ -129,7 +129,7 @@ def events_table(shown: list[ShownEvent]) -> Table:
 
 
 def _known(wanted: str) -> list[JobEvent]:
-    """Return the events of a job that runs or has ended on this machine."""
+    """Return the events of a job that runs, or has ended, on this machine."""
     try:
         return job_information(
             wanted, lambda record: list(JobClient(record).events()), stored_event_log

@@ -1,5 +1,5 @@
-"""Options of commands: those of settings, which all commands share; those of the program, and mistyped
-ones; durations and sizes."""
+"""Options of commands: options for settings, which all commands share; options of the program,
+including mistyped ones; durations and sizes."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class ProgramArguments(TyperCommand):
 
 
 def width(value: str | None) -> int | str | None:
-    """Return a parallelism, as a number if it is one. Refuses a value that no program accepts. Callback
-    of options, like those below."""
+    """Return a parallelism, as a number if it is one. Refuse a value that no program accepts. Typer
+    calls this function for the option, like the next two."""
     from rheos.api.widths import read_width
     from rheos.core.state.key_groups import MAX_KEY_GROUPS
 
@@ -64,12 +64,12 @@ def width(value: str | None) -> int | str | None:
 
 
 def duration(value: str | None) -> str | None:
-    """Return a duration. Refuses an invalid one before the command does anything."""
+    """Return a duration. Refuse an invalid one before the command does anything."""
     return _checked(value, duration_ms)
 
 
 def size(value: str | None) -> str | None:
-    """Return a size. Refuses an invalid one before the command does anything."""
+    """Return a size. Refuse an invalid one before the command does anything."""
     return _checked(value, size_bytes)
 
 

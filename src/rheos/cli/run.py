@@ -66,8 +66,8 @@ class MonitoringOptions:
 def run(
     file: Path, arguments: Sequence[str], settings: Overrides, watched: MonitoringOptions | None = None
 ) -> int:
-    """Run the file, and the jobs that it starts to their end. Return the exit code: that of the
-    program, or 1 if a job has failed."""
+    """Run the file, and wait for the jobs that it starts. Return the exit code: that of the program, or
+    1 if a job has failed."""
     jobs: list[JobHandle] = []
     watched = watched or MonitoringOptions()
     with ExitStack() as exports:

@@ -58,7 +58,7 @@ def watermark_text(watermark_ms: int | None, now_ms: int) -> str:
 
 
 def rate_text(status: JobStatus) -> str:
-    """Return records per second, or that no row was read so far."""
+    """Return the rate in records per second, or a message that no row was read so far."""
     has_read = any(operator.records_out or operator.records_in for operator in status.operators)
     return (
         f"{status.records_per_s:,.0f} records/s" if has_read or status.records_per_s else "no rows yet"

@@ -31,7 +31,7 @@ def say(text: object, *, error: bool = False, flush: bool = False) -> None:
 
 
 def say_lines(text: object, *, error: bool = False) -> None:
-    """Print lines of Rheos's own, such as a plan or an error, unmarked."""
+    """Print lines that Rheos wrote itself, such as a plan or an error, without marks."""
     print(printable_lines(str(text), ""), file=sys.stderr if error else sys.stdout)
 
 

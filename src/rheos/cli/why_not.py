@@ -30,7 +30,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class AwaitedFiring:
-    """Window or timer to explain."""
+    """Window or timer whose delay is to be explained."""
 
     what: str
     """ "window" or "timer"."""
@@ -99,7 +99,8 @@ def why_not(job: str, operator: str, key: str | None, window: str | None) -> Wai
 
 
 def _span(window: str) -> tuple[int, int | None]:
-    """Return the window's start, and its end if specified. Raises ConfigurationError."""
+    """Return the window's start, and its end if the user specified it. Raise ConfigurationError if it
+    is invalid."""
     first, slash, last = window.partition("/")
     span = _moment(first, window), _moment(last, window) if slash else None
     if span[1] is not None and span[1] <= span[0]:

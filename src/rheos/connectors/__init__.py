@@ -1,7 +1,8 @@
-"""Connectors, and what they are made of: `rh.connectors` has the stable names for writing your own.
+"""Connectors, and the parts from which they are built: `rh.connectors` has the stable names for your
+own connectors.
 
-A **source** is a frozen, picklable description of where rows come from. It is cut into *splits*, and
-each is read by a reader that can say where it is. In order:
+A **source** is a frozen, picklable description of the origin of rows. It is divided into *splits*. A
+reader reads each split, and returns its position in it. The calls, in order:
 
     driver    source.splits()                   before the job runs
     subtask   source.open(split, position)      for each split that is assigned to it
@@ -10,7 +11,7 @@ each is read by a reader that can say where it is. In order:
               reader.close()                    at the end, also after an error
 
 A source may have further **capabilities**, each of which is a small protocol (`Discovers`,
-`SharesClient`, ...). With them the order is:
+`SharesClient`, ...). With capabilities, there are further calls:
 
     driver    source.as_of_now()                once, if the run stops at what exists now
               source.staged(folder)             once, before `splits`
@@ -20,8 +21,8 @@ A source may have further **capabilities**, each of which is a small protocol (`
               client.completed(positions)       when the checkpoint is in the log
               client.close()                    at the end, also after an error
 
-A **sink** is a frozen, picklable description of where rows go. It has two phases: its writers stage
-rows durably, and a committer publishes them when the checkpoint is complete. In order:
+A **sink** is a frozen, picklable description of the target of rows. It has two phases: its writers
+stage rows durably, and a committer publishes them when the checkpoint is complete. The calls, in order:
 
     program   sink.validate(schema)             when the program is built
     driver    committer.commit(committables)    after a failure: what the log has, again
@@ -32,22 +33,23 @@ rows durably, and a committer publishes them when the checkpoint is complete. In
               committer.commit(committables)    when the checkpoint is in the log
               writer.close()                    at the end, also after an error
 
-With its capabilities (`PreparesTarget`, `StagesOutput`, `BeginsTarget`, ...) the driver calls before
-that, when the job is submitted:
+If the sink has capabilities (`PreparesTarget`, `StagesOutput`, `BeginsTarget`, ...), the driver first
+makes these calls, when the job is submitted:
 
     driver    sink.prepared(...).staged(...)    once
               committer.check(), .begin()       if the job starts without a checkpoint
 
-A **lookup** is a frozen, picklable description of rows outside, by key (`connectors.lookup`). In order:
+A **lookup** is a frozen, picklable description of an outside system from which rows are requested by
+key (`connectors.lookup`). The calls, in order:
 
     program   lookup.validate(keys)             when the program is built
     subtask   lookup.open(ctx)                  once for each attempt
               client.fetch(keys), ...           on the I/O executor, one call at a time
               client.close()                    at the end, also after an error
 
-In a subtask all but the committer and `client.completed` is called in its mailbox. Readers never wait:
-what does goes to `ctx.io`. A writer may, and holds the subtask up. `rheos.testing.check_source` and
-`check_sink` hold a connector to this.
+A subtask makes all calls in its mailbox, except those of the committer and `client.completed`. Readers
+never wait: they pass work that waits to `ctx.io`. A writer may wait, and then the whole subtask waits.
+`rheos.testing.check_source` and `check_sink` check a connector against this contract.
 """
 
 import sys as _sys

@@ -28,8 +28,8 @@ class CollectedRows(msgspec.Struct, frozen=True):
 class CollectSink(Sink):
     """Sink that puts its rows into committables; a completed checkpoint delivers them to the driver.
 
-    A subtask holds the rows of a checkpoint in memory, and the driver holds all rows. It is for results
-    that fit into memory.
+    A subtask holds the rows of a checkpoint in memory, and the driver holds all rows. Use it only for
+    results that fit into memory.
     """
 
     takes_changes = True

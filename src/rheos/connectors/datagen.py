@@ -32,7 +32,7 @@ class GeneratedColumn:
     field: pa.Field
     options: Mapping[str, str]
     place: int
-    """Number of the column, so that columns are independent of each other."""
+    """Number of the column. It makes the random values of columns independent of each other."""
 
     def values(self, block: Block, now_ms: int) -> pa.Array:
         """Return the values of a block of rows."""
@@ -86,7 +86,7 @@ def _range(kind: pa.DataType) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class GeneratedRows:
-    """Function that makes the rows of a block."""
+    """Function that generates the rows of a block."""
 
     columns: tuple[GeneratedColumn, ...]
     start_ms: int

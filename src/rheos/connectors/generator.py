@@ -82,9 +82,9 @@ class Block:
 
 
 GeneratorFunction = Callable[[Block], Any]
-"""Returns exactly `block.rows` rows: a dict of columns (numpy arrays, lists, Arrow arrays, Polars
-series), a RecordBatch, or a Polars DataFrame. The result may depend on the block alone. Arrays are not
-copied: they must not change later."""
+"""Type of a generator's function. It returns exactly `block.rows` rows: a dict of columns (numpy
+arrays, lists, Arrow arrays, Polars series), a RecordBatch, or a Polars DataFrame. The result must
+depend on the block alone. Arrays are not copied, so the function must not change them later."""
 
 
 @located_at_call
@@ -211,7 +211,7 @@ class _GeneratorReader(SplitReader):
         self._end = 0
         self._first = row
         self._origin: tuple[int, int] | None = None
-        """Start of the schedule: monotonic us, wall-clock ns."""
+        """Start of the schedule: monotonic time in us, and wall-clock time in ns."""
         names = [name for name in source.schema.names if name != source.due_column]
         self._given = source.schema if source.due_column is None else _selected(source.schema, names)
 

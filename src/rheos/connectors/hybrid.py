@@ -1,8 +1,8 @@
 """Hybrid source: several sources read one after the other, such as files of history and then a topic.
 
 The splits of part *i* have phase *i*, so the engine opens the next part's splits when it has read all
-splits of this part. Parts may overlap. A *switch* between two parts is a time: each row counts in one
-of the parts, by its own time and not by when it was read.
+splits of this part. Parts may overlap. A *switch* between two parts is a time. The row's own time, and
+not the time at which it is read, decides in which of the two parts it counts.
 """
 
 from __future__ import annotations

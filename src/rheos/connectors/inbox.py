@@ -1,8 +1,8 @@
 """Buffer for payloads that a sender sends only once: lines of a socket, bodies of requests.
 
 The position of such a source contains the payloads that were received but not returned yet. So a job
-that resumes from a checkpoint returns each of these rows once. Payloads received after the last
-checkpoint are lost with the process, unless their sender sends them again.
+that resumes from a checkpoint returns each of these rows once. If the process fails, payloads that it
+received after the last checkpoint are lost, unless their sender sends them again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Retry budget for a system that is down or refuses temporarily, for callers that may wait."""
+"""Retry budget for a system that is down or refuses requests temporarily, for callers that may wait."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ class PrintSink(Sink):
 
     alerts[0]> {"user":7,"from":"open"}
 
-    In the simulated runtime that is the program's own output. In the others it is a Spark worker's,
-    which Spark keeps in the executor's log; with a local master it appears in the terminal. Lines are
-    printed as rows arrive, so after a failure some are repeated. Control characters are escaped as in
-    JSON.
+    In the simulated runtime, this is the program's own output. In the other runtimes, it is the output
+    of a Spark worker, which Spark writes to the executor's log; with a local master it appears in the
+    terminal. Lines are printed as rows arrive, so after a failure some are repeated. Control characters
+    are escaped as in JSON.
 
     `name` is printed before the subtask; by default it is the operator's name.
     """

@@ -1,4 +1,4 @@
-"""Registry of connectors, which programs, SQL and commands find by name.
+"""Registry of connectors, in which programs, SQL and commands find them by name.
 
 A registration names functions and modules as strings, so that the registry imports none of them.
 Another distribution adds its own through the entry-point group `rheos.connectors`:

@@ -1,4 +1,4 @@
-"""Replay of recorded rows at the pace at which they happened, or a multiple of it."""
+"""Replay of recorded rows at the pace at which they originally occurred, or a multiple of it."""
 
 from __future__ import annotations
 

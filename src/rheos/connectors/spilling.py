@@ -3,7 +3,7 @@
 If the target is unavailable, the rows that it has not confirmed go to a file next to the job's
 checkpoints, and so do all later rows. The file of an epoch is delivered once its checkpoint is
 complete, with retries until it succeeds. When no older file is left, the writer delivers the rows that
-it has staged since, in order, and then delivers immediately again.
+it has staged since then, in order. After that it delivers rows immediately again.
 
 delivering ──(UnavailableError)──> spilling ──(all earlier epochs are delivered)──> delivering
 """
@@ -37,7 +37,7 @@ SERVER_AWAY = "server_away"
 Count: TypeAlias = Callable[[str, int], None]
 
 PATIENCE_MS = 1_000
-"""Milliseconds for which a writer retries before it stages its rows. A call that took longer is not
+"""Time in ms for which a writer retries before it stages its rows. A call that took longer is not
 repeated."""
 AHEAD_BYTES = 256 << 20
 """Maximum bytes staged while a commit runs or is retried, unless the commit itself is larger. At this
@@ -75,7 +75,7 @@ class SpillingSink(Sink):
     """Sink that delivers rows immediately, and stages them while its target is down."""
 
     retry_for_ms: int
-    """How long to retry an unavailable target on the driver, which has no other retries."""
+    """Time for which the driver retries an unavailable target. The driver has no other retries."""
     folder: str = field(default="", kw_only=True, repr=False)
     """Folder in which rows are staged; empty until a runtime has set it."""
 
@@ -305,7 +305,7 @@ class SpilledCommitter(Committer):
         self._deliver(group)
 
     def _committed(self, epoch: SpilledEpoch) -> None:
-        """Called after each epoch."""
+        """Run after each committed epoch; subclasses override it."""
 
     def _deliver(self, epochs: Sequence[SpilledEpoch]) -> None:
         folder = SinkFolder(self._sink.folder)

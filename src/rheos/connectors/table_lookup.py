@@ -1,5 +1,5 @@
-"""Lookup of rows by key in a table in memory, which the program passes, or a loader returns on the
-worker, at first and then at intervals."""
+"""Lookup of rows by key in a table in memory. The program passes the table, or a loader returns it on
+the worker, at first and then at intervals."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ def sink(
     Args:
         target: the name of a table ("orders", "sales.orders", "lake.sales.orders"), or a path or URL
             (with a slash in it) of a folder. A table that does not exist is created.
-        format: "parquet", "delta" or "iceberg". By default that of an existing table; else the default
-            of the catalog, and Parquet for a folder.
+        format: "parquet", "delta" or "iceberg". By default, the format of the existing table. For a new
+            table, it is the default of the catalog, or Parquet for a folder.
         partition_by: the partition columns of a new table. For an existing Parquet table, its own
             partition columns.
         mode: "append", the only mode. A table keeps its rows: a job that starts over, without the

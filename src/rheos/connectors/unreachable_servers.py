@@ -26,8 +26,8 @@ class UnreachableServers:
         """Record that a client could not reach its server.
 
         Args:
-            client: identifies the client, while it lives.
-            what: what it could not do and why, for people.
+            client: object that identifies the client as long as it exists. what: what the client could
+                not do and why, for people.
         """
         with self._lock:
             before = self._clients.get(client)
@@ -53,8 +53,8 @@ class UnreachableServers:
         return before is not None and before[1] is not None
 
     def waits(self) -> Iterator[tuple[str, float]]:
-        """Yield, for each server that was unreachable, the message and the duration in seconds; 0 if it
-        has answered since."""
+        """Yield, for each server that was unreachable, the message and the duration in seconds. The
+        duration is 0 if the server has answered since."""
         with self._lock:
             clients = list(self._clients.values())
         now_s = monotonic()

@@ -51,8 +51,8 @@ _PLAIN = (
     pa.types.is_large_binary,
 )
 MAX_ROWS = 1 << 24
-"""Maximum rows of one payload. A byte could hold eight rows of a boolean column, and each row takes
-many bytes in addition to its columns."""
+"""Maximum number of rows of one payload. A byte could hold eight rows of a boolean column, but each row
+takes many bytes in addition to its columns."""
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 """Types of messages in Arrow's Message.fbs."""
 
@@ -224,7 +224,7 @@ def _expanded_in_dictionaries(column: pa.Array) -> int:
 
 
 def _expanded_bytes(column: pa.Array) -> int:
-    """Return the total size of the column's values, each counted at every reference to it."""
+    """Return the total size of the column's values. A value counts at every reference to it."""
     if pa.types.is_dictionary(column.type):
         lengths = pc.binary_length(column.dictionary)
         return pc.sum(lengths.take(column.indices)).as_py() or 0
@@ -251,7 +251,8 @@ class _ArrowEncoder(Encoder):
 
 
 def _check_size(batches: list[Batch], size_bytes: int) -> None:
-    """Raise RowsError if rows exceed bits: columns without buffers could claim any number."""
+    """Raise RowsError if there are more rows than bits: columns without buffers could declare any
+    number of rows."""
     rows = sum(batch.num_rows for batch in batches)
     if rows > min(8 * size_bytes, MAX_ROWS):
         raise RowsError(f"it announces {rows} rows in {size_bytes} bytes")

@@ -6,11 +6,11 @@ each level, so a few bytes could expand to billions of values. There are two bou
 
 - `MAX_FREE_VALUES`: values without bytes of their own that one value of a type may contain. A schema
 with a type that exceeds it is refused.
-- `MAX_VALUES` (`contract`): values in one payload. If the length of a payload does not rule out that it
-exceeds this bound, it is scanned first. The scan builds no values, and stops at the bound.
+- `MAX_VALUES` (`contract`): values in one payload. If a payload of this length might exceed the bound,
+    it is scanned first. The scan creates no values, and stops at the bound.
 
-The time to read a decimal in `bytes` grows with the square of its length, which it can choose. So a
-payload with room for a long one is scanned, too.
+The time to read a decimal in `bytes` grows with the square of its length, which the payload determines.
+So a payload that could contain a long decimal is scanned, too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Cost(NamedTuple):
 
 
 _Skip: TypeAlias = Callable[[bytes, int], int]
-"""Returns where the value at this index ends."""
+"""Function that returns the end of the value at this index."""
 
 
 class _MalformedError(Exception):
@@ -69,7 +69,8 @@ class AvroBounds:
         self._schema = schema
 
     def values_in(self, payload: bytes, begin: int) -> int:
-        """Return a bound of the number of values from `begin` on. Raises RowsError if too high."""
+        """Return an upper bound of the number of values from `begin` on. Raise RowsError if it is too
+        high."""
         size = len(payload) - begin
         values = self._free + size + int(self._per_byte * size)
         if values <= MAX_VALUES and not (self._has_decimals and size > MAX_DECIMAL_BYTES):

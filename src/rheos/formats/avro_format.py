@@ -171,7 +171,7 @@ class _AvroDecoder(Decoder):
 
     def _decode(self, payloads: pa.Array) -> Decoded:
         self._unknown: dict[int, str] = {}
-        """Errors by schema id, for schemas that are unknown. The next batch requests them again."""
+        """Errors of unknown schemas, by schema id. The next batch requests these schemas again."""
         return decoded_records(payloads, self.schema, self._record, self._columns)
 
     def _columns(self, records: Sequence[Mapping[str, Any]]) -> Sequence[pa.Array]:

@@ -40,7 +40,7 @@ _WIDER = {
     pa.large_string(): pa.string(),
     pa.large_binary(): pa.binary(),
 }
-"""Types that are written as another type, and read back from it."""
+"""Types that are written as another type, and converted back when they are read."""
 
 
 FORMAT = FormatRegistration(

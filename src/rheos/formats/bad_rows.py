@@ -1,4 +1,4 @@
-"""Decoding of many rows at once, and search for the bad ones if it fails."""
+"""Decodes many rows at once, and finds the bad ones if that fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rheos.core.protocol.elements import Batch
 
 
 class RowsError(Exception):
-    """Raised if some of the rows that were decoded together do not fit the schema."""
+    """Error for rows that were decoded together, if some of them do not fit the schema."""
 
 
 def sift(

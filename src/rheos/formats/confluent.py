@@ -4,7 +4,7 @@ registry. For Protobuf, whose schema is a file of message types, the path of the
     0 | id, 4 bytes | Avro: the record
                     | Protobuf: the number of indexes, and these, as zigzag varints | the message
 
-The indexes lead from the file's message types through nested ones: `[1, 0]` is the first type within
+The indexes are a path from the file's message types to a nested one: `[1, 0]` is the first type within
 the second. The first type of a file, which is most common, is written as a single 0.
 """
 

@@ -68,7 +68,7 @@ _JUDGED: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (
 )
 _TOO_BIG = "Number too big"
 _HUGE = re.compile(rb"[0-9.][eE]\+?0*[1-9][0-9]{2}|[0-9]{309}")
-"""Matches whatever may be a number beyond float64."""
+"""Pattern that matches every number that may be beyond float64."""
 _CHANGED = re.compile(r"Column\((.*?)\) changed from (\w+) to (\w+)")
 
 

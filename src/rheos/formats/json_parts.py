@@ -18,7 +18,7 @@ _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 class RawFields:
-    """Fields of the schema in an object, each as it is written. Of other fields, only the end is
+    """Fields of the schema in an object, each as it is written. For other fields, only the end is
     searched."""
 
     def __init__(self, schema: pa.Schema) -> None:

@@ -1,7 +1,7 @@
 """Bounds for the number of values that a Protobuf message expands to.
 
 Each value uses at least one byte of the message. But an empty element of a repeated field uses two
-bytes, and becomes a row of all columns of its type. So a long message is scanned before it is parsed,
+bytes, and becomes a value in each column of its type. So a long message is scanned before it is parsed,
 and is bad if it contains more than `MAX_VALUES` (`contract`). The scan builds no values, and stops at
 the bound.
 """
@@ -73,7 +73,7 @@ class MessageBounds:
     def _walk(
         self, data: bytes, at: int, end: int, type_: Any, left: int, depth: int
     ) -> tuple[int, int]:
-        """Return how many values are left, and where the message or group ends."""
+        """Return the number of values that are left, and the end of the message or group."""
         if depth > _MAX_DEPTH:
             raise RowsError(f"it is nested deeper than {_MAX_DEPTH}")
         while at < end:

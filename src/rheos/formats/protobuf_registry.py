@@ -1,8 +1,9 @@
 """Message types of a schema registry: checks that they can be read as the user's type, and registration
 of that type.
 
-Payloads are always read as the user's type. The registry tells with which type each was written. It is
-bad if that is another type, or has a field that would be misread, which its bytes alone may not show.
+Payloads are always read as the user's type. The registry tells with which type each payload was
+written. A payload is bad if that is another type, or has a field that would be misread. The bytes alone
+may not show this.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _MOST_KEPT = 10_000
 _WELL_KNOWN = "google/protobuf/"
-"""Folder of files that the library includes, so that no registry needs them."""
+"""Folder of files that the library includes, so that a registry need not have them."""
 _TYPES = ("any", "api", "duration", "empty", "field_mask", "source_context", "struct", "timestamp")
 _FILES = {f"{_WELL_KNOWN}{name}.proto": f"{name}_pb2" for name in (*_TYPES, "type", "wrappers")}
 _FILES[f"{_WELL_KNOWN}descriptor.proto"] = "descriptor_pb2"

@@ -141,8 +141,8 @@ class SchemaRegistry:
         needed: dict[str, str],
         asked: dict[str, Reference],
     ) -> None:
-        """Add the schemas that a schema references. `asked` has the references followed so far, by
-        name. So cycles end; the parser refuses them."""
+        """Add the schemas that a schema references. `asked` has the references that were followed so
+        far, by name, so that cycles end. The parser refuses them later."""
         for reference in of.references:
             name = reference.name
             if asked.setdefault(name, reference) != reference:

@@ -25,9 +25,9 @@ class Detector(Protocol):
 
 @dataclass
 class PageHinkley:
-    """Detector of a rise of the mean, by the test of Page and Hinkley. It sums the deviations of values
-    from the mean so far, less `delta`, and reports drift when this sum exceeds its minimum by
-    `threshold`.
+    """Detector of a rise of the mean, by the test of Page and Hinkley. The detector adds up the
+    deviations of values from the mean so far, minus `delta`. It reports drift when the sum exceeds its
+    minimum by `threshold`.
 
     ```python
     rh.ml.drift(errors.key_by("city"), lambda: rh.ml.PageHinkley(threshold=20.0), on="error")

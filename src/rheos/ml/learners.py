@@ -13,7 +13,7 @@ Features = Mapping[str, Any]
 
 
 class Learner(Protocol):
-    """Interface to one kind of model. It is stateless: the model contains everything learned."""
+    """Interface to one kind of model. A learner has no state: the model contains everything learned."""
 
     def predicted(self, model: Any, features: Features) -> Any:
         """Return the model's prediction; None if it has learned nothing yet."""

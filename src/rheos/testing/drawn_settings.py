@@ -23,7 +23,7 @@ CHECKPOINTS = CheckpointConfig(
 
 @dataclass(frozen=True)
 class DrawnSettings:
-    """Everything that a seed decides about how a program runs. It decides nothing about the input."""
+    """Everything that a seed decides about how a program runs. The seed does not affect the input."""
 
     seed: int
     faults: Faults

@@ -1,8 +1,8 @@
 """Replay of an operator's example in every way that must not change its result.
 
-The output of an operator must not depend on how its rows are divided into batches, on when its output
-is taken, on checkpoints, restores, or parallelism. So one script is replayed in many ways, and each
-must emit the rows of the first.
+The output of an operator must not depend on the division of its rows into batches, on the times at
+which its output is read, or on checkpoints, restores and parallelism. So one script is replayed in many
+ways, and each replay must emit the rows of the first one.
 """
 
 from __future__ import annotations
@@ -74,12 +74,11 @@ _MAX_PARALLELISM = 16
 class OperatorExample:
     """One operator, and its input.
 
-    `transform` applies a single operator to the stream that it is passed. The output is the stream that
-    it returns, or several by name. A step of `script` is a row, or `WatermarkMark(ms)`: the rows after
-    the mark arrive with that watermark. At the end the watermark rises to the end of time.
+    `transform` receives a stream, and applies a single operator to it. The output is the stream that it
+    returns, or several by name. A step of `script` is a row, or `WatermarkMark(ms)`: the rows after the
+    mark arrive with that watermark. At the end the watermark rises to the end of time.
 
-    With `right`, `transform` is passed two streams, and the rows of the second are steps
-    `Right({...})`.
+    With `right`, `transform` receives two streams, and the rows of the second are steps `Right({...})`.
 
     ```python
     def counted(stream):
@@ -103,7 +102,7 @@ class OperatorExample:
     """For results that replace each other, such as those of windows with allowed lateness: only the
     last one of each combination of these columns counts."""
     upserts_by: tuple[str, ...] = ()
-    """The rows are upserts of a table by this key; in `op` they say what they are."""
+    """Key of a table whose upserts the rows are; their column `op` has the kind of change."""
     right_upserts_by: tuple[str, ...] = ()
     """Key of the second stream, if its rows are upserts."""
 
@@ -384,7 +383,7 @@ class _Run:
             )
 
     def _savepoint(self, snapshots: Sequence[Snapshot]) -> list[StateHandle]:
-        """Write what the operator returns for a savepoint with these snapshots."""
+        """Write the parts that the operator returns for a savepoint with these snapshots."""
         handles = []
         for subtask, (op, snapshot) in enumerate(zip(self._subtasks, snapshots, strict=True)):
             writer = SavepointWriter(lambda: self._store, subtask, InlineIo(), state_format.encode)
@@ -470,8 +469,8 @@ def _planned(example: OperatorExample) -> tuple[PlannedOperator, dict[str, str]]
 
 
 def whole_rows_plan(env: Environment, name: str) -> PhysicalPlan:
-    """Return the plan of the environment's program in which sources emit all of their columns, since a
-    test feeds rows with all of them."""
+    """Return the plan of the environment's program in which sources emit all of their columns, because
+    a test sends rows with all columns."""
     graph = env._program.graph()
     check_graph(graph)
     return make_plan(

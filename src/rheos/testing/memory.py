@@ -1,7 +1,7 @@
 """A two-phase sink in process memory. Committed rows survive every simulated crash.
 
 It checks the engine against the sink contract: only staged rows are committed, no rows are staged
-twice, and a repeated commit changes nothing. `violations` has what broke a rule.
+twice, and a repeated commit changes nothing. `violations` lists the broken rules.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Moment = Literal["before", "after"]
 
 
 class StagedRows(msgspec.Struct, frozen=True):
-    """The name of staged rows, which is the committable. It is used only once."""
+    """Staged rows, identified by a name that is used only once. The name is the committable."""
 
     job: str
     operator: str

@@ -36,7 +36,7 @@ NULL = "null"
 
 def distance_ms(text: str) -> int:
     """Return a distance from the start of the timeline, or between two times, in ms. Raise ProgramError
-    if it cannot be parsed.
+    if the string is not a distance.
     """
     if _NUMBER.fullmatch(text):
         return round(float(text) * 1000)

@@ -54,8 +54,8 @@ from rheos.testing.notation import distance_ms
 from rheos.testing.outputs import OUT, named_outputs
 
 ProgramOfStreams = Callable[..., DataStream | Mapping[str, DataStream]]
-"""The part of a program after its sources: it takes streams in order, and returns a stream, or several
-by name."""
+"""The part of a program after its sources: a function of streams, in order, that returns a stream, or
+several by name."""
 
 IN = "in"
 """Name of a single input."""

@@ -1,4 +1,4 @@
-"""Fixtures of pytest for tests of jobs (docs/testing.md). pytest finds them where Rheos is installed.
+"""Fixtures of pytest for tests of jobs (docs/testing.md). pytest finds them if Rheos is installed.
 
 The plugin does not import the rest of `rheos.testing` until a fixture is used.
 """

@@ -1,4 +1,4 @@
-"""One program under many seeds: it must commit the same rows for each."""
+"""Runs one program under many seeds: it must commit the same rows for each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Agreement:
     """Expectation about a program that must hold for every seed."""
 
     run: Callable[[DrawnSettings | None], Simulated]
-    """Runs the program with drawn settings; None runs it without faults."""
+    """Function that runs the program with drawn settings; with None, it runs the program without
+    faults."""
     expected: Mapping[str, Sequence[Any]] | None
     """Rows of each output; None: those of the run without faults."""
     last_by: Sequence[str]
@@ -139,7 +140,7 @@ _LESS: Sequence[Callable[[DrawnSettings], DrawnSettings]] = (
     lambda drawn: replace(drawn, parallelisms=drawn.parallelisms[:1]),
     *map(_without, _KINDS),
 )
-"""Simplifications of a world, the largest first."""
+"""Simplifications of a world; those that simplify most come first."""
 
 
 def _some(what: str, rows: Counter[str]) -> list[str]:

@@ -63,7 +63,7 @@ class Simulated:
     """The committed rows of each output, in the order of their commits."""
     status: JobStatus
     trace: int
-    """A hash of all that happened, and when. The same for the same seed."""
+    """Hash of all events of the run and their times. It is the same for the same seed."""
     crashes: int
     drivers: int
     """Number of drivers that the job has had."""
@@ -71,7 +71,7 @@ class Simulated:
     positions: Mapping[OperatorId, Mapping[str, bytes | None]]
     """Positions of the job's final checkpoint, for each split of each source."""
     drained: bool
-    """Whether its input was asked to end: then it may have ended before all of it was read."""
+    """Whether a request ended the input. Then the input may have ended before all of it was read."""
     savepoints: Sequence[Taken]
     tables: Mapping[str, MemoryTable]
     """Tables with the rows of each output."""
@@ -118,29 +118,28 @@ def simulate(
     Set a rate on the source, as in the example, or pass `slow`: at full speed the source is read before
     faults occur.
 
-    With `seeds` the program is run for each of them, with slow sources, and with parallelism, batches,
-    checkpoints, requests and faults as the seed draws them. It must commit the same rows each time, in
-    any order: those `expected`, or those of a run in which nothing goes wrong, which is returned. Else
-    AssertionError names the seed, and the rows that are missing or too many in the smallest world that
-    still shows it.
+    With `seeds`, the program runs once for each seed, with slow sources. The seed determines
+    parallelism, batches, checkpoints, requests and faults. Each run must commit the same rows, in any
+    order: the `expected` rows, or those of a run without faults. That run is returned. Otherwise
+    AssertionError names the seed, and the missing and extra rows in the smallest world that still shows
+    the difference.
 
     ```python
     rheos.testing.simulate(build, seeds=20, expected=[{"user": "ada", "n": 1}, {"user": "ada", "n": 2}])
     ```
 
     Args:
-        build: writes the program into the environment it is given, and returns the stream whose rows
-            are wanted, or several of them by name.
+        build: receives an environment, builds the program in it, and returns the stream whose rows are
+            compared, or several by name.
         seed: decides everything random.
         faults: the faults; by default drawn from the seed. `Faults(until_us=0)` disables them.
         parallelism: number of subtasks of each operator.
         max_parallelism: the number of key groups.
-        checkpoint: how the job is checkpointed and restarted.
-        task: the knobs of the data plane.
+        checkpoint: how the job is checkpointed and restarted. task: settings of the data plane.
         parallelisms: parallelism under each of the job's drivers, in turn; by default always
             `parallelism`.
         requests: requests of users while the job runs; by default none.
-        from_savepoint: the job starts from it.
+        from_savepoint: savepoint from which the job starts.
         min_parallelism: minimum parallelism with which the job continues if slots are lost.
         state: the state backend, as for `rh.Environment`. The files that rocksdb writes do not depend
             on the seed alone, but the committed rows do.

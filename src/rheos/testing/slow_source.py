@@ -19,8 +19,8 @@ _SOONER_BY = 10
 class SlowSource(WrappedSource):
     """A source that emits few rows at a time, with pauses.
 
-    A hundred rows take about half a second of virtual time, a hundred thousand about two. Each attempt
-    reads at other times.
+    A hundred rows take about half a second of virtual time, a hundred thousand about two seconds. Each
+    attempt reads rows at other times.
     """
 
     seed: int = 0

@@ -28,7 +28,7 @@ A step is
     end               the input ends
 
 With several inputs or outputs, each row names its own: `rules:eu,5@0s`, `late:ada,3`.
-`rheos.testing.notation` describes the notation of values. What follows a `#` is a comment.
+`rheos.testing.notation` describes the notation of values. A `#` begins a comment.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class _Line:
     """Steps as written."""
     steps: Sequence[_Rows | Callable[[Harness], None]]
     wanted: Sequence[str]
-    """Each row with its output, where there are several, in the one way that it is shown."""
+    """Expected rows, each with its output. If there are several outputs, each row is written in the one
+    form in which it is shown."""
 
 
 def check_timeline(

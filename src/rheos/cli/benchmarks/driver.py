@@ -28,7 +28,7 @@ from rheos.runtimes.job import JobState, JobStatus
 from rheos.runtimes.job_handle import JobHandle
 
 _WHOLE = {"0": 0, "-1": -1}
-"""Buffer timeouts that are not durations."""
+"""Buffer timeouts that are not durations, with their meanings."""
 
 _POLL_S = 0.2
 _START_WITHIN_S = 120.0
@@ -68,7 +68,7 @@ class BenchResult:
 
 
 Progress = Callable[[str], None]
-"""Called with a short description of the current phase."""
+"""Function that is called with a short description of the current phase."""
 
 
 def run(program: BenchProgram, settings: BenchSettings, progress: Progress) -> BenchResult:

@@ -1,4 +1,4 @@
-"""The benchmarks: programs as users would write them, with taps where rows are measured."""
+"""The benchmarks: programs as users would write them, with taps at which rows are measured."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class BenchRows:
 
 
 Write = Callable[[BenchRows], DataStream]
-"""Builds a program, from its source to the stream that is measured."""
+"""Function that builds a program, from its source to the stream that is measured."""
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ class Recorder:
         self._encode = msgspec.json.Encoder().encode
 
     def record(self, rows: int, since_ns: npt.NDArray[np.int64] | None = None) -> None:
-        """Count rows that pass now. Latencies count from the wall-clock times `since_ns`."""
+        """Count rows that pass now. Latencies are measured from the wall-clock times `since_ns`."""
         now = self._clock.now_ns()
         if now // SLICE_NS != self._number:
             self._next_slice(now // SLICE_NS)

@@ -105,7 +105,7 @@ class PublishedWindows(msgspec.Struct, frozen=True):
     windows: int
     rows: int
     wrong: int
-    """Number of windows whose row count differs from that which the source generated."""
+    """Number of windows whose row count differs from the number of rows that the source generated."""
     doubled: int
     """Number of keys that occur more than once in a window."""
 
@@ -306,8 +306,8 @@ _GROWTH_COUNT = 10
 
 
 def problems(minutes: Sequence[Minute], published: PublishedWindows) -> list[str]:
-    """Return the failed expectations: compares the last third of the minutes with the first, after one
-    minute of warm-up.
+    """Return descriptions of the failed checks. They compare the last third of the minutes with the
+    first, after one minute of warm-up.
 
     The rate is measured per second of the workers' processor time, so that other load on the machine
     has no influence.

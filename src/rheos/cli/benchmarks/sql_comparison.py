@@ -13,7 +13,7 @@ from rheos.cli.benchmarks.report import as_json
 from rheos.core.errors import JobFailedError
 
 Measure = Callable[[str], dict[str, Any]]
-"""Runs the program with this name and returns its metrics by the names of `as_json`."""
+"""Function that runs the program with this name, and returns its metrics by the names of `as_json`."""
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class ShellSession:
         self._number = 0
         self.jobs: list[RunningJob] = []
         self.job_ended: Callable[[], None] = lambda: None
-        """Called when a job of INSERT INTO has ended, in a separate thread."""
+        """Function that is called when a job of INSERT INTO has ended, in a separate thread."""
         self.ended = False
 
     def tables(self) -> dict[str, list[str]]:

@@ -28,8 +28,8 @@ from rheos.core.errors import UnavailableError
 
 T = TypeVar("T")
 Progressed: TypeAlias = Callable[[], None]
-"""Restarts the time limit of the call that it is passed to. Raises AbandonedError if that call was
-abandoned."""
+"""Function that restarts the time limit of the call to which it is passed. It raises AbandonedError if
+that call was abandoned."""
 
 MOST_ABANDONED = 32
 """Maximum number of abandoned calls in a process. Each keeps a thread; at the limit, no call starts."""
@@ -41,11 +41,12 @@ _HINT = (
 
 
 class AbandonedError(Exception):
-    """Ends the work of an abandoned call, in its thread."""
+    """Error that ends the work of an abandoned call, in its thread."""
 
 
 class AbandonedCallError(UnavailableError):
-    """Tells the caller that its call is abandoned: what the call uses belongs to its thread now."""
+    """Error for the caller of an abandoned call. The objects that the call uses belong to the call's
+    thread from then on."""
 
 
 class CallsUnderWay:

@@ -79,7 +79,7 @@ _OWN = {
     "hdfs": "rheos.connectors.calls.hdfs:NativeHdfs",
     "webhdfs": "rheos.connectors.calls.webhdfs:WebHdfs",
 }
-"""Scheme -> the file system that Rheos uses instead of the one that fsspec has registered."""
+"""File systems that Rheos uses instead of those that fsspec has registered, by scheme."""
 
 
 def installation_of(url: str) -> str | None:
@@ -127,7 +127,7 @@ def url_to_fs(url: str, **options: Any) -> tuple[Any, str]:
 
 
 def _scheme(url: str) -> str:
-    """Return what precedes "://"; the whole of a path."""
+    """Return the part of a URL before "://"; for a path, the whole path."""
     return url.partition("://")[0]
 
 

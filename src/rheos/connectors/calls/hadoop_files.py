@@ -3,8 +3,8 @@
 HDFS makes a file visible while it is being written, so a whole file is written under a temporary name
 and renamed. The NameNode decides a rename in one step, and refuses one whose target exists.
 
-A client repeats a call whose answer was lost, and the repetition fails. So a rename that failed has
-nevertheless happened if the source is gone and the target exists: nobody else uses the source's name.
+A client repeats a call whose answer was lost, and the repetition fails. So if a rename failed, but the
+source is gone and the target exists, the rename has succeeded: nobody else uses the source's name.
 """
 
 from __future__ import annotations

@@ -20,12 +20,13 @@ _RETRIES = {
     "dfs.client.failover.max.attempts": "8",
     "dfs.client.failover.sleep.max.millis": "4000",
 }
-"""The client tries for some 25 s to reach a NameNode, which is less than the time limit of a call."""
+"""Settings with which the client tries for about 25 s to reach a NameNode, which is less than the time
+limit of a call."""
 _REMOTE = re.compile(r'(?:Fatal)?RPCError\("([^"]+)", "(.*)"\)', re.DOTALL)
 _LOCAL = re.compile(r"\(os error (\d+)\)")
 _NOT_RESOLVED = "failed to lookup address"
 _BROKEN = re.compile("(DataTransferError|OperationFailed|BlocksNotFound)")
-"""Errors of the client when a DataNode is away, or the NameNode has not heard of it yet."""
+"""Errors of the client if a DataNode is unavailable, or if the NameNode does not know it yet."""
 
 _clients: list[Client] = []
 """All clients of this process. fsspec forgets its file systems in a forked process. There, a client
@@ -37,7 +38,7 @@ class NativeHdfs(HadoopFiles, HdfsFileSystem):  # type: ignore[misc]
     `HADOOP_CONF_DIR`. Its user is `HADOOP_USER_NAME`, or the one of the process."""
 
     def __init__(self, host: str | None = None, port: int | None = None, **options: Any) -> None:
-        """Connect to nothing yet.
+        """Create the file system, without connecting.
 
         Args:
             host: the NameNode, or the name of a service that `HADOOP_CONF_DIR` defines.

@@ -1,8 +1,8 @@
 """Deadlines for whole HTTP requests, for clients built on `http.client`.
 
-A socket's timeout bounds each read by itself. A server that sends one byte every few seconds never
-exceeds it, and can hold its client forever. Sockets of this module bound all their operations together:
-each operation gets the time that is left until a deadline, which each request sets anew.
+A socket's timeout bounds each read separately. A server that sends one byte every few seconds never
+exceeds it, and can block its client forever. Sockets of this module bound all their operations
+together: each operation gets the time that is left until a deadline. Each request sets a new deadline.
 
 The deadline covers connecting, TLS, sending, and reading head and body. It does not cover looking up
 the host name, which the operating system bounds.

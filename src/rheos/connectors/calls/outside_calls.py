@@ -25,7 +25,8 @@ def operator_here() -> str | None:
 
 
 def works_for(operator: Callable[[], str | None] | None) -> None:
-    """Set the function that returns the operator this thread works for, which log messages name."""
+    """Set the function that returns the operator for which this thread works. Log messages name that
+    operator."""
     _place.operator = operator
 
 
@@ -59,7 +60,7 @@ class OutsideCall:
     """Seconds without progress after which the call is abandoned. Infinite if the call has no limit,
     because a thread of its own waits and nothing waits for that thread."""
     limit: str = ""
-    """More about the limit, for people: when it begins again, or which setting extends it."""
+    """Further description of the limit for people: when it restarts, or which setting extends it."""
     then: str
     """What happens at the limit, and why no row is lost or duplicated."""
 

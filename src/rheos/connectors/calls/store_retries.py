@@ -1,7 +1,7 @@
 """Retries of object stores: which errors are worth another try, and how many this process has made.
 
-The client libraries raise errors of their own, or errors of Python that such an error caused. So an
-error is classified by its chain: by the service's error code, by the HTTP status, or by the class.
+The client libraries raise their own errors, or errors of Python that were caused by these. So an error
+is classified by its chain: by the service's error code, by the HTTP status, or by the class.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class WebHdfs(HadoopFiles, WebHDFS):  # type: ignore[misc]
     of the process."""
 
     def __init__(self, host: str, port: int = _PORT, **options: Any) -> None:
-        """Connect to nothing yet.
+        """Create the file system, without connecting.
 
         Args:
             host: the NameNode.

@@ -20,7 +20,7 @@ IsKind: TypeAlias = Callable[[pa.DataType], bool]
 
 
 class CqlColumn(NamedTuple):
-    """Column of the table that the stream has, too."""
+    """Column that both the table and the stream have."""
 
     name: str
     kind: str

@@ -66,7 +66,8 @@ def sink(
         delete: a boolean column, which the table does not have: for true the row with that primary key
             is deleted.
         ttl: time to live of a row after its last write ("30d").
-        consistency: number of replicas that must confirm a row: "ONE", "LOCAL_QUORUM", "ALL", ...
+        consistency: consistency level, which determines how many replicas must confirm a row: "ONE",
+            "LOCAL_QUORUM", "ALL", ...
         at_once: maximum number of rows in flight, for each subtask.
         retry_for: how long to retry, when the job is submitted, if nodes refuse temporarily. A running
             job waits as long as it takes: rows are staged next to the checkpoints, and other sinks
@@ -262,7 +263,7 @@ class CassandraDelivery(TargetDelivery):
     def _worst(
         rows: Batch, failed: Sequence[tuple[int, str, Any]], errors: Sequence[RheosError]
     ) -> RheosError:
-        """Return an error that a retry cannot fix, if there is one; otherwise the first."""
+        """Return an error that a retry cannot fix, if there is one; otherwise the first error."""
         for (row, _, _), error in zip(failed, errors, strict=True):
             if not isinstance(error, UnavailableError):
                 error.record = shown_row(rows, row)

@@ -1,7 +1,7 @@
 """Files with a checksum per block, by which a reader detects damage.
 
-Every block that is read is checked, whichever part of the file it belongs to. Parquet's own checksums
-do not cover page headers and the footer.
+Every block is checked when it is read, even those of page headers and the footer. Parquet's own
+checksums do not cover these.
 """
 
 from __future__ import annotations

@@ -60,9 +60,9 @@ class Chunk:
     rejected: Sequence[BadRow]
     """Rejected rows in the order of the file."""
     position: Callable[[int], bytes]
-    """Returns the position before a raw row, or that at the chunk's end."""
+    """Function that returns the position before a raw row, or the position at the chunk's end."""
     line: Callable[[int], int]
-    """Returns the line number of a raw row, counted from 1 over the file."""
+    """Function that returns the line number of a raw row, counted from 1 over the file."""
 
     def raw_after(self, rows: int) -> int:
         """Return the number of raw rows up to the first `rows` good ones, inclusive."""
@@ -87,7 +87,7 @@ class ChunkDecoder(ABC):
 
 
 class EndedReader(SplitReader):
-    """Reader of a split without any row that counts."""
+    """Reader of a split that has no rows to return."""
 
     def __init__(self, position: bytes) -> None:
         self._position = position

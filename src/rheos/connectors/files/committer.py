@@ -1,8 +1,8 @@
 """Publishing of the files that a checkpoint contains, and removal of staged files that are not needed.
 
 Files are published as `<path>/part-<sink>-<run>-<attempt>-<subtask>-<number>.<end>`, with partition
-columns in their folders: `<path>/day=2026-03-01/part-...`. `publication/` has the way of each file
-system.
+columns in their folders: `<path>/day=2026-03-01/part-...`. `publication/` has the procedure of each
+file system.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rheos.core.protocol.ids import Attempt, JobId
 
 
 class _StagedPaths(Protocol):
-    """Committable of either kind: paths relative to the sink's folder."""
+    """Paths that both kinds of committables have, relative to the sink's folder."""
 
     @property
     def staged(self) -> str: ...

@@ -39,9 +39,9 @@ def without_end(name: str) -> str:
 
 
 def reader(file: Any, codec: Codec) -> Any:
-    """Open the uncompressed content of an open file. The result has `read`, `close`, which also closes
-    the file, and `seek`, which returns the new position. They raise OSError, EOFError or zlib.error for
-    a damaged file."""
+    """Open the uncompressed content of an open file. The result has `read`, `close` and `seek`. `close`
+    also closes the file; `seek` returns the new position. They raise OSError, EOFError or zlib.error
+    for a damaged file."""
     return _READERS[codec](file)
 
 

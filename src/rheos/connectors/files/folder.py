@@ -26,7 +26,7 @@ class SinkFolder:
         schemes = {protocol} if isinstance(protocol, str) else set(protocol)
         self.local = "file" in schemes
         self.has_folders = not schemes & OBJECT_STORES
-        """Whether folders exist by themselves, and files are renamed in one step."""
+        """Whether folders exist independently of files, and a rename of a file is one step."""
 
     def path(self, relative: str) -> str:
         return posixpath.join(self.root, relative)
@@ -130,7 +130,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class EmptyFile:
-    """File without rows. It exists from the beginning, so that readers know the columns."""
+    """File without rows. It exists from the beginning, so that readers can find the columns."""
 
     name: str
     content: bytes

@@ -64,7 +64,7 @@ class RecordEnds:
     def _outside(
         self, raw: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], final: bool
     ) -> npt.NDArray[np.int64] | None:
-        """Return the line ends outside of quotes; None if a quote is at a place where none is
+        """Return the line ends outside of quotes; None if a quote is at a position where none is
         allowed."""
         quotes = np.flatnonzero(raw == self._quote[0])
         if len(quotes) % 2:

@@ -26,7 +26,7 @@ OF_LINES: Mapping[str, Format] = {
     "csv": formats.csv(),
     "text": formats.text(),
 }
-"""Formats of lines by the name that users write."""
+"""Formats of lines, by the names that users write."""
 
 _EXTENSIONS: dict[str, Kind] = {
     ".parquet": "parquet",
@@ -43,7 +43,7 @@ class FileToRead(msgspec.Struct, frozen=True):
     format: str
     """A `Kind`, or the name of the format object that the user passed."""
     gzip: bool = False
-    """Written instead of `codec` by 0.1.0, whose checkpoints must stay readable."""
+    """Compression as 0.1.0 stored it, instead of `codec`. Checkpoints of 0.1.0 must stay readable."""
     codec: Codec = "none"
     size_bytes: int | None = None
     """Size when the file was discovered, in a watched folder; else None."""

@@ -62,13 +62,13 @@ def columns_in_folders(path: str, names: Sequence[str]) -> list[str]:
 
 
 def read_from_folders(columns: Sequence[str]) -> str:
-    """Return the hint to read columns from the names of folders."""
+    """Return a hint on how to read columns from the names of folders."""
     listed = ", ".join(f'"{name}"' for name in columns)
     return f"folders of the path have the values: pass partition_by=[{listed}] to rh.files.source"
 
 
 def _named(folders: Sequence[str]) -> dict[str, str]:
-    """Return the still escaped values of folders `name=value`, by name."""
+    """Return the values in folders `name=value`, by name. They are still escaped."""
     pairs = (folder.split("=", 1) for folder in folders if "=" in folder)
     return {unquote(name): value for name, value in pairs}
 

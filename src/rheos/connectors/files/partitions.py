@@ -90,7 +90,7 @@ class PartitionedFiles:
         open_file: Callable[[SinkContext, str], SinkWriter],
         max_open: int = MAX_OPEN_FILES,
     ) -> None:
-        """Create the files' owner; no file is opened yet.
+        """Create the owner of the files, without opening a file.
 
         Args:
             ctx: The context of the sink's writer.

@@ -185,7 +185,8 @@ class FileSink(Sink):
         return cast("Codec", self.compression)
 
     def _empty(self) -> EmptyFile | None:
-        """Return a file without rows, from which readers learn the columns before there are rows."""
+        """Return a file without rows, from which readers learn the columns before the first row is
+        published."""
         if self.schema is None or self.partition_by:  # Readers refuse a file next to partition folders.
             return None
         out = io.BytesIO()
@@ -236,7 +237,7 @@ class FileWriter(SinkWriter):
     def __init__(
         self, sink: FileSink, ctx: SinkContext, publication: Publication, folder: str = ""
     ) -> None:
-        """Open no file yet.
+        """Create the writer, without opening a file.
 
         Args:
             sink: the sink's description.

@@ -1,9 +1,10 @@
 """Watched folders: files are discovered while the job runs, each once, when they are complete.
 
 A file is discovered when two consecutive listings show the same size and time of change. Files that
-exist when the job begins are read as they are. Names that begin with "." or "_", and unknown
-extensions, are ignored, so a file that is renamed into place is never read too early. If a file's
-length changes between discovery and the end of reading, that is an error, never a gap.
+exist when the job begins are read without this check. Names that begin with "." or "_", and unknown
+extensions, are ignored, so a file that is renamed when it is complete is never read too early. If a
+file's length changes between discovery and the end of reading, the source raises an error, and never
+skips rows silently.
 """
 
 from __future__ import annotations
@@ -106,8 +107,8 @@ class WatchedFiles(FileSource):
 
 
 class SeenListings:
-    """Listings that the driver remembers. They do not change which files are discovered in the end:
-    they show which files are stable, and which have changed since discovery."""
+    """Listings that the driver remembers. They do not affect which files are discovered in the end.
+    They only show which files are stable, and which have changed since discovery."""
 
     def __init__(self) -> None:
         self._before: dict[str, ListedFile] = {}

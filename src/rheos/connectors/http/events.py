@@ -1,8 +1,9 @@
 """Sends rows to browsers as server-sent events.
 
-The last rows are kept, and each reader has its own place among them. Nothing waits for a reader. If a
-reader's next row is no longer kept, it continues with the oldest kept row, and an event reports
-how many rows it missed. A reader that accepts nothing for ten seconds is dropped.
+The writer keeps the last rows, and each reader has its own position among them. The writer never waits
+for a reader. If the writer no longer has a reader's next row, the reader continues with the oldest row,
+and an event reports how many rows it missed. A reader that accepts nothing for ten seconds is
+disconnected.
 
     id: 7f3a-12                    the run of the writer, and the row's number in it
     data: {"page":"a","n":3}
@@ -65,9 +66,9 @@ class UnsentRows:
             self._lock.notify_all()
 
     def after(self, number: int, at_most: int, wait_s: float) -> tuple[int, list[bytes]]:
-        """Return up to `at_most` rows from `number` on, and the number of the first. If older rows are
-        not kept any more, the first kept row is the first. Returns no rows if none arrive within
-        `wait_s`."""
+        """Return up to `at_most` rows from `number` on, and the number of the first. If rows from
+        `number` on were dropped, return rows from the oldest kept one on. Return no rows if none arrive
+        within `wait_s`."""
         with self._lock:
             self._lock.wait_for(lambda: self.end > number or self.closed, wait_s)
             first = max(number, self.end - len(self._rows))

@@ -6,8 +6,8 @@
     waits                                               position(): last number, and rows in the inbox
     answers  <── completed(position) ── once that position is in a complete checkpoint
 
-A request is *in* a checkpoint if its number is: its rows were returned before the barrier, or are in
-the inbox, which is part of the position. So numbers, keys and the inbox share one lock.
+A request is *in* a checkpoint if its rows were returned before the barrier, or are in the inbox, which
+is part of the position. Its number shows which. So numbers, keys and the inbox share one lock.
 """
 
 from __future__ import annotations
@@ -184,8 +184,8 @@ class Webhook(SourceClient):
             return self._taken, True
 
     def _is_in_checkpoint(self, number: int, exchange: HttpExchange) -> bool:
-        """Wait until the request is in a checkpoint; return whether it is. If the sender disconnects,
-        its connection is freed for others, but its rows remain accepted."""
+        """Wait until the request is in a checkpoint, and return whether it is. If the sender
+        disconnects, its connection becomes free for others, but its rows remain accepted."""
         deadline_s = time.monotonic() + _ANSWER_WITHIN_S
         with self._inbox.lock:
             while self._completed < number and not self._inbox.closing:

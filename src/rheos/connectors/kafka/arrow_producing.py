@@ -1,4 +1,4 @@
-"""Pass the records of an Arrow batch to librdkafka in one call, not one by one.
+"""Passes the records of an Arrow batch to librdkafka in one call, instead of one by one.
 
 The client's `produce` takes one record and holds the interpreter for about a microsecond, during which
 other threads of the process wait. librdkafka itself accepts an array of addresses and copies the

@@ -60,7 +60,7 @@ def is_topic_name(given: Any) -> bool:
 
 
 class _NoTopicError(InputError):
-    """Raised if a topic does not exist, or not any more."""
+    """Error for a topic that does not exist, or no longer exists."""
 
 
 class KafkaCluster:

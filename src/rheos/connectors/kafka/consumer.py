@@ -5,8 +5,8 @@
     poll a reader  <── chunks of the feed ──   consumes, decodes, cuts by partition, wakes the mailbox
     a chunk taken  ── its bytes ──────────>    continues if it had stopped at the limit
 
-A limit over all partitions bounds what is read ahead. If a partition is not polled and fills the
-buffer, it is paused, and the others are read. Messages come from librdkafka's own queue, which is
+A limit over all partitions bounds the rows that are read ahead. If a partition is not polled and fills
+the buffer, it is paused, and the others are read. Messages come from librdkafka's own queue, which is
 bounded, too (`queued.max.messages.kbytes`).
 """
 
@@ -46,7 +46,7 @@ AHEAD_BYTES = 1 << 25
 MESSAGES = 16_384
 """Maximum number of messages that are decoded together."""
 AWAY = "brokers_away"
-"""Counter of the times when no broker was reachable, or one refused requests temporarily."""
+"""Counter of the times at which no broker was reachable, or a broker refused requests temporarily."""
 _WAIT_S = 0.1
 _STALLED_S = 1.0
 """Time without any read after which full partitions are paused, even if no other partition is known to
@@ -262,8 +262,8 @@ class TopicConsumer(SourceClient):
         self._commit_to_the_group()
 
     def _gather(self) -> None:
-        """Wait while a small chunk is buffered, so that the next chunk becomes larger: the mailbox is
-        busy, and a chunk costs as much as hundreds of rows."""
+        """Wait while a small chunk is buffered, so that the next chunk becomes larger. The mailbox is
+        busy at that time, and a chunk costs as much as hundreds of rows."""
         with self._lock:
             if 0 < self._ahead_bytes < _FEW_BYTES and not self._closing:
                 self._lock.wait(_GATHER_S)
@@ -431,7 +431,7 @@ class TopicConsumer(SourceClient):
 
     def _on_error(self, error: Any) -> None:
         """Handle an error that the client reports by itself, such as that a broker is down. The client
-        retries forever."""
+        itself retries forever."""
         if is_refusal(error):
             self._refused = error
         elif error.code() == client().KafkaError._ALL_BROKERS_DOWN:

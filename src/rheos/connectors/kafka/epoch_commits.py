@@ -1,4 +1,5 @@
-"""Exactly-once commits of one writer's epochs: a pure state machine, actions out and answers in.
+"""Exactly-once commits of one writer's epochs: a pure state machine that returns actions and receives
+their results.
 
     mark unknown -> Fence -> ReadMark -> (Write -> Commit -> Settle)* -> done
          ^                                     |
@@ -7,8 +8,9 @@
 An *epoch* contains the records that a writer has staged at a checkpoint's barrier, and has the
 checkpoint's number. The *mark* is the number of the newest committed epoch. The broker stores it as the
 offset of the writer's own group, and only the transactions that write epochs change it. The *note* in
-the staging folder records the same number, slightly later. Nothing here knows Kafka's client: the shell
-is `transactions.py`, and the tests bring a simulated broker. KS1 to KS10: docs/protocols/kafka-sink.md.
+the staging folder records the same number, slightly later. This module does not use Kafka's client:
+`transactions.py` executes the actions, and tests execute them on a simulated broker. KS1 to KS10:
+docs/protocols/kafka-sink.md.
 """
 
 from __future__ import annotations
@@ -81,8 +83,8 @@ class TransientError(Exception):
 
 
 class EpochCommits:
-    """A committer of one writer's epochs. There may be others at the same time: the writer's task, a
-    driver that recovers, and replaced ones that do not know it yet."""
+    """A committer of one writer's epochs. Several may exist at the same time: in the writer's task, in
+    a driver that recovers, and in replaced processes that do not know yet that they were replaced."""
 
     def __init__(self, name: str, if_unknown: IfUnknown = "fail") -> None:
         self._name = name
@@ -145,7 +147,8 @@ class EpochCommits:
         )
 
     def _let_go(self) -> Steps:
-        """KS6: after a failure the outcome is unknown; it may have succeeded."""
+        """KS6: give up the producer after a failure. The outcome is unknown: the action may have
+        succeeded."""
         self._mark = None
         yield Discard()
 

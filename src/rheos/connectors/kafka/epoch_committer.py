@@ -1,4 +1,4 @@
-"""Committer of staged epochs: in a task, of those of its own writer; in a driver that recovers, of
+"""Committer of staged epochs. In a task it commits those of its own writer, in a driver that recovers
 those of all writers."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options that Flink's connector has for topics, as arguments of ours."""
+"""Options of Flink's connector for topics, as arguments of this connector."""
 
 from __future__ import annotations
 

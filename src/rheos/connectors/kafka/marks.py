@@ -57,7 +57,7 @@ class Mark:
             raise client().KafkaException(self._refused)
 
     def read(self, within_s: float) -> tuple[int | None, Any]:
-        """Return the mark, or None if there is no mark, and the group in the client's form for a
+        """Return the mark, or None if there is no mark; and the group, in the client's form for a
         transaction. KS4: with isolation.level=read_committed the client requests stable offsets only,
         and retries while the offsets of a transaction are not settled.
         """
@@ -91,8 +91,8 @@ class Mark:
         return places
 
     def _error(self, error: Any) -> RheosError:
-        """Return the error of a call. If the brokers refuse the client, calls only time out; the reason
-        is known from the callback."""
+        """Return the error of a call. If the brokers refuse the client, calls only time out, and the
+        error callback has the reason."""
         doing = f"the topic {self._topic!r} cannot be written exactly once"
         return kafka_error(self._refused or error, doing, self._options)
 

@@ -3,8 +3,8 @@ the thread that reads ahead to the mailbox.
 
 A position is the offset of the next record, and the number of its rows that were already returned: a
 payload may contain several rows (Arrow), and a batch may end between them. Offsets have gaps where
-records were compacted, and at transaction markers. So positions are never computed by counting; each is
-an offset from the broker.
+records were compacted, and at transaction markers. So positions are never computed by counting rows;
+each is an offset that the broker has sent.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ _TRANSACTION_TIMEOUT_MS = 300_000
 _AT_ONCE = 512
 _GIVE_WAY_S = 1e-6
 """Pause with which the thread that writes a transaction yields the interpreter to the slot's thread.
-Otherwise that thread would regain the interpreter only after the switch interval of 5 ms: it was
-measured to run at a quarter of its speed.
+Otherwise the slot's thread would regain the interpreter only after the switch interval of 5 ms;
+measurements showed a quarter of its speed.
 """
 _WHEN_FULL_S = 0.005
 CLOSED_WITHIN_S = 5.0
@@ -166,8 +166,8 @@ class Producing:
         return _DeliveryStall(self, self._stalled_s, f"the topic {self._topic!r} cannot be written")
 
     def hear_reports(self) -> None:
-        """Wait briefly for delivery reports after the client has raised: they may name the record
-        later."""
+        """Wait briefly for delivery reports after the client has raised an error, because the reports
+        may name the record."""
         with contextlib.suppress(Exception):  # a fenced producer fails again here
             self.client.flush(_REPORTED_S)
 

@@ -167,8 +167,8 @@ class ExactlyOnceWriter(SinkWriter):
 
 class AtLeastOnceWriter(SinkWriter):
     """Writer that sends rows immediately, and waits at each barrier until all are delivered. It does
-    not buffer rows: it is not called while its stream pauses, so the last rows would wait for the
-    barrier."""
+    not buffer rows, because it is not called while its stream pauses. Buffered rows would then wait for
+    the barrier."""
 
     def __init__(self, target: Target, ctx: SinkContext) -> None:
         self._target = target

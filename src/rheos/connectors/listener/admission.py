@@ -5,9 +5,9 @@
       └──exempt──> exempt ──> leave
 
 A connection *waits* until it has shown a valid token or, without tokens, until its request is complete.
-The number of waiting connections is small; beyond it, a new one closes the oldest. An *admitted*
-connection is kept; if too many are admitted, another one is refused. An *exempt* connection requests
-health, and is always served. Beyond `MAX_EXEMPT`, a new one closes the oldest.
+The number of waiting connections is limited; at the limit, a new connection closes the oldest. An
+*admitted* connection stays open; if too many are admitted, the listener refuses further ones. An
+*exempt* connection requests health, and is always served. At `MAX_EXEMPT`, a new one closes the oldest.
 """
 
 from __future__ import annotations

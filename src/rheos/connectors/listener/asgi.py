@@ -18,7 +18,8 @@ Application: TypeAlias = Callable[
 
 class AsgiService:
     """Service that passes each request to an ASGI application, in the listener's event loop. The
-    application decides what requires a token. Of a request without a token, the body is not read."""
+    application decides which requests need a token. The body of a request without a token is not read.
+    """
 
     uses_tokens = True
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 HEAD_BYTES = 1 << 14
 MAX_WAITING = 64
-"""Maximum open connections without a valid token."""
+"""Maximum number of open connections without a valid token."""
 _SHARE_OF_HANDLES = 16
 """Connections without a valid token use at most this fraction (1/16) of the process's file handles."""
 

@@ -34,7 +34,8 @@ class HttpConnection:
         self.begun = False
         """Whether the answer was begun."""
         self.settles: Callable[[], None] | None = None
-        """Called before a whole answer is sent: a slow reader must not occupy an admitted place."""
+        """Function that is called before a whole answer is sent, so that a slow reader does not occupy
+        an admitted place."""
         self._reader = reader
         self._writer = writer
         self._unread = 0
@@ -103,7 +104,7 @@ class HttpConnection:
         return reader.at_eof() or reader.exception() is not None or self._writer.is_closing()
 
     async def gone(self) -> None:
-        """Wait until the peer has disconnected. What it still sends is dropped."""
+        """Wait until the peer has disconnected. Bytes that it still sends are dropped."""
         with contextlib.suppress(OSError):
             while await self._reader.read(_PIECE_BYTES):
                 pass

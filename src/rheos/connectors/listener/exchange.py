@@ -81,7 +81,7 @@ class HttpExchange:
 
 
 Handle: TypeAlias = Callable[[HttpExchange], None]
-"""Answers one request, in a separate thread. May raise HttpError."""
+"""Function that answers one request, in a separate thread. It may raise HttpError."""
 
 
 class ThreadedService:

@@ -1,4 +1,4 @@
-"""Strict parsing of request heads: whatever two programs could interpret differently is refused."""
+"""Strict parsing of request heads: a head that two programs could interpret differently is refused."""
 
 from __future__ import annotations
 

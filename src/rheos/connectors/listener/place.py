@@ -48,8 +48,8 @@ class HostNames:
     """Names of this machine that a request without a token may use in its `Host` header.
 
     The DNS name of a hostile site can resolve to this machine, so that its visitors' browsers send
-    requests here. Such a request contains the name of that site. An IP address is not a name, so unless
-    the listener is on loopback, all addresses are allowed.
+    requests here. Such a request contains the name of that site. A request with an IP address does not,
+    so all addresses are allowed, unless the listener is on loopback.
     """
 
     names: frozenset[str]

@@ -89,7 +89,7 @@ class Listener:
         self._loop = asyncio.new_event_loop()
         self._ending = asyncio.Event()
         self._left = asyncio.Event()
-        """Set when a connection has freed its place."""
+        """Event that is set when a connection has freed its place."""
         self._reported_s = -_REPORT_EVERY_S
         self._thread = threading.Thread(target=self._run, name=f"rheos-http-{name}", daemon=True)
         self._thread.start()

@@ -1,4 +1,4 @@
-"""Sending of bulk requests, one after the other, and handling of each item's result.
+"""Sends bulk requests one after the other, and handles each item's result.
 
 200..299               written
 404 of a delete        the document did not exist
@@ -155,7 +155,7 @@ class BulkSender:
 
 
 def _is_of_its_row(item: _Item) -> bool:
-    """Return whether the refusal concerns this document only, so that others may be accepted."""
+    """Return whether the refusal concerns this document only, so that the index may accept others."""
     kind = (item.error or _Error()).type
     return item.status in _OF_A_ROW and not kind.startswith(("index_", "cluster_"))
 

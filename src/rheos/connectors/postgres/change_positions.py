@@ -1,9 +1,10 @@
 """Position of a source of changes, and the changes that its snapshot contains. Pure.
 
 The snapshot is read in the order of the primary key, within one transaction of the server. After a
-failure another transaction continues after the last key, and sees the table at that later time. So the
-snapshot has *parts*: ranges of keys, each with a PostgreSQL snapshot, which determines for each
-transaction whether that part has seen it. A change is emitted if the part of its key has not seen it.
+failure, another transaction continues after the last key, and sees the table as of that later time. So
+the snapshot has *parts*: ranges of keys, each with its own PostgreSQL snapshot. That snapshot
+determines which transactions the part contains. A change is emitted if the part of its key does not
+contain its transaction.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class SnapshotRange(msgspec.Struct, frozen=True, array_like=True):
     snapshot: str
     """The snapshot as `pg_current_snapshot()` writes it: xmin:xmax:xip,..."""
     lsn: int
-    """The part has not seen transactions that commit at this position or later."""
+    """Position in the log. The part has not seen transactions that commit at this position or later."""
     upto: Key | None = None
     """Last key of the part. None if the part has no key yet, and when it is read to its end."""
 
@@ -42,7 +43,8 @@ class ChangesPosition(msgspec.Struct, frozen=True, array_like=True):
     parts: tuple[SnapshotRange, ...] = ()
     in_snapshot: bool = True
     lsn: int = 0
-    """All transactions that end before it were returned. Before the first, the slot's position."""
+    """Position up to which all transactions were returned: those that end before it. Before the first
+    transaction, it is the slot's position."""
     changes: int = 0
     """Number of changes of the next transaction that were already read."""
     timeline: int = 0
@@ -67,8 +69,8 @@ def has_seen(parts: Sequence[SnapshotRange], key: Key, xid: int) -> bool:
 
 
 def has_seen_truncation(parts: Sequence[SnapshotRange], xid: int) -> bool:
-    """Return whether the snapshot contains the effect of a truncation. Raises InputError if only some
-    parts do: rows of all parts were emitted, but only those of the other parts would have to be
+    """Return whether the snapshot contains the effect of a truncation. Raise InputError if only some
+    parts contain it: rows of all parts were emitted, but only those of the other parts would have to be
     removed."""
     seen = {part.has_seen(xid) for part in parts}
     if len(seen) > 1:

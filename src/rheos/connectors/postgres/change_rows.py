@@ -25,7 +25,7 @@ class ReadColumn:
     name: str
     type_id: int
     is_whole: bool
-    """Whether it is an integer type; such a column of a key is compared as a number."""
+    """Whether the column has an integer type. In a key, such a column is compared as a number."""
     type: pa.DataType
 
 

@@ -1,8 +1,8 @@
 """Translation of pgoutput messages to rows with positions. Pure.
 
-The server sends a transaction as a whole when it is committed, in commit order. The position tells
-which changes were emitted before; the transaction's id tells whether the snapshot contains it. Each
-change is examined once.
+The server sends a transaction as a whole when it is committed, in commit order. The position determines
+which changes were emitted before; the transaction's id determines whether the snapshot contains it.
+Each change is examined once.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ class ChangeTranslation:
         self._named = schema, table
         self._end_lsn = end_lsn
         self.parts = position.parts
-        """Parts of the snapshot, as in positions."""
+        """Parts of the snapshot, in the same form as in positions."""
         self._seen_below = max((part.lsn for part in position.parts), default=0)
-        """No part of the snapshot has seen transactions that commit at this position or later."""
+        """Position in the log. No part of the snapshot has seen transactions that commit there or
+        later."""
         self._lsn = position.lsn
         self._given = position.changes
         """Number of changes of the next transaction that were emitted before."""
@@ -137,8 +138,8 @@ class ChangeTranslation:
                 assert_never(message)
 
     def _update(self, begin: BeginMessage, new: Values, old: Values | None) -> None:
-        """Add an update. If it changes the key, the row may move between parts of the snapshot, of
-        which only one has seen the update: it is then an insert or a delete."""
+        """Add an update. If the update changes the key, the row may move between parts of the snapshot.
+        If only one of the two parts has seen the update, it is emitted as an insert or a delete."""
         new_seen = self._seen(begin, new)
         old_seen = new_seen if old is None else self._seen(begin, old)
         if not new_seen and not old_seen:

@@ -46,8 +46,8 @@ _SETTINGS = (
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') = 'off'"
 )
-"""Settings that fix how values are written as strings, that a commit is on disk when it returns, and
-how soon the server notices that a client is gone.
+"""Statements that fix three things: the string form of values, that a commit is on disk when it
+returns, and how soon the server notices that a client is gone.
 """
 
 

@@ -20,7 +20,7 @@ _KEEPALIVE = struct.Struct(">QqB")
 _STATUS = struct.Struct(">cQQQqB")
 _STATUS_EVERY_S = 5.0
 _LOOK_AGAIN = ("42704", "55006")
-"""The slot has just been dropped, or is in use: the next check of the slot finds out which."""
+"""Errors after which the slot must be checked again: it has just been dropped, or is in use."""
 _EPOCH_US = 946_684_800_000_000
 
 

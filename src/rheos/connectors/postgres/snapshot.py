@@ -87,7 +87,7 @@ class TableSnapshot:
 
 
 def _ordered(column: ReadColumn) -> str:
-    """Return the SQL by which a key's column is sorted, in an order that `Key` shares."""
+    """Return the SQL by which a key's column is sorted, in the same order in which `Key` compares."""
     return quoted(column.name) if column.is_whole else f'({quoted(column.name)}::text COLLATE "C")'
 
 

@@ -30,7 +30,8 @@ ROW = "rheos_row"
 """Column of an epoch's table with each row's number: the last row of a key wins."""
 EPOCHS = "rheos_epochs"
 _STAGE = re.compile(r"rheos_stage_[0-9a-f]{12}_([0-9a-f]{1,16})_[0-9a-f]{12}_[0-9a-f]{1,8}")
-"""Names of at most 63 characters, PostgreSQL's limit. Attempts of batch jobs are large numbers."""
+"""Pattern of the names of staging tables, which have at most 63 characters, PostgreSQL's limit.
+Attempts of batch jobs are large numbers."""
 _WRITER = re.compile(r"[0-9a-f]{12}")
 _FILE = re.compile(r"\d+/[0-9a-f]{12}-\d+\.arrow")
 _TOGETHER_EPOCHS = 256
@@ -176,7 +177,7 @@ class StageTable:
     ) -> StageTable:
         """Describe the table with the name `sql`. It has the target's types, NOT NULL and CHECK
         constraints, so that most rows which the target would refuse are refused before the checkpoint
-        is complete. Of a row that deletes (`gone`), only the key must fit."""
+        is complete. If a row deletes another one (`gone`), only its key must fit."""
         parts = [f"{ROW} bigint NOT NULL"]
         unless = ""
         if gone is not None:
@@ -258,8 +259,8 @@ def apply(
     Args:
         session: the connection.
         epochs: the group.
-        load: creates the table of rows that were staged in files. It is passed the session, the group
-            combined into one epoch, and the epochs whose files it loads.
+        load: function that creates the table of rows that were staged in files. It receives the
+            session, the group combined into one epoch, and the epochs whose files it loads.
 
     Raises psycopg.Error, UnrestorableError, and the errors of `load`.
     """

@@ -113,8 +113,8 @@ class TableStagingWriter(SinkWriter):
         """Size of everything that the writer has staged."""
         self._pauses = Backoff(_FOR_EVER_US, first_us=_FIRST_PAUSE_US, longest_us=_LONGEST_PAUSE_US)
         self._away_since: tuple[int, int] | None = None
-        """While the server is down: the number of commits that had succeeded at the failure, and the
-        time before which the writer does not retry."""
+        """Data about an outage of the server: the number of commits that had succeeded at the failure,
+        and the time before which the writer does not retry. None while the server is available."""
 
     def committer(self) -> Committer:
         return self._committer
@@ -194,7 +194,8 @@ class TableStagingWriter(SinkWriter):
                 self._spill(rows)
 
     def _server_is_tried(self) -> bool:
-        """Return whether rows go to the server: not if the epoch already has rows in the file."""
+        """Return whether rows are sent to the server. They are not if the file already has rows of the
+        epoch."""
         if self._file.is_open:
             return False
         if self._away_since is None:
@@ -289,7 +290,7 @@ class StagedRowsCommitter(Committer):
                 self._committed(each)
 
     def _committed(self, staged: StagedTableRows) -> None:
-        """Called after each epoch."""
+        """Run after each committed epoch; subclasses override it."""
 
     def _apply(self, epochs: Sequence[StagedTableRows], session: ServerSession) -> None:
         psycopg, staged = client(), epochs[-1]

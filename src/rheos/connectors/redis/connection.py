@@ -63,8 +63,8 @@ class RedisConnection:
         self._called(lambda connection, progressed: connection.send_packed_command([data]))
 
     def receive(self, count: int) -> list[Any]:
-        """Return this number of answers. If some are errors, reads all and raises RefusedError for the
-        first."""
+        """Return this number of answers. If some answers are errors, read all of them, and raise
+        RefusedError for the first error."""
         return self._answers(lambda connection, progressed: _received(connection, count, progressed))
 
     def ask(self, *commands: bytes) -> list[Any]:

@@ -50,15 +50,16 @@ from rheos.core.site import located_at_call
 
 
 _LOOKED_FOR = 8
-"""Number of keys that are checked."""
+"""Maximum number of keys that are checked."""
 _RUN_ID = re.compile(rb"run_id:(\w+)")
 
 
 class LossDetector:
-    """Remembers the server's run id and the last rows that it confirmed, to detect lost data."""
+    """Detector of lost data. It remembers the server's run id, and the last rows that the server
+    confirmed."""
 
     def __init__(self, keys: Callable[[Batch], list[bytes]]) -> None:
-        """Create a witness. `keys` returns the keys of rows, except those that may be deleted."""
+        """Create a detector. `keys` returns the keys of rows, except those that may be deleted."""
         self._keys = keys
         self._run: bytes | None = None
         self._rows: Batch | None = None

@@ -1,8 +1,8 @@
 """Reader of one Redis stream.
 
 The reader never skips an entry silently: each read begins *at* the last returned entry, which must
-still exist. As streams are trimmed from the beginning, all later entries then exist, too. Before the
-first entry is returned, the entry before the split's start has this role.
+still exist. Streams are trimmed from the beginning, so all later entries then exist, too. Before the
+first entry is returned, the reader checks the entry before the split's start instead.
 """
 
 from __future__ import annotations
@@ -282,8 +282,8 @@ class StreamReader(SplitReader):
 
 
 def _next_count(entries: Sequence[StreamEntry], count: int) -> int:
-    """Return how many entries to request, by the size of a sample of these, to get about
-    `_CHUNK_BYTES`.
+    """Return the number of entries to request in order to get about `_CHUNK_BYTES`, from a sample of
+    their sizes.
     """
     some = entries[:: len(entries) // _SAMPLED + 1]
     sizes = [len(name) + len(value) for entry in some for name, value in entry.fields.items()]

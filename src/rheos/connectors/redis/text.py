@@ -159,8 +159,8 @@ def commands_with_optional(
     name: bytes, fixed: pa.Array, optional: Sequence[pa.Array], *, each: int = 1
 ) -> tuple[pa.Array, Flags]:
     """Build a command for each row from the `fixed` argument and those of the `optional` arguments that
-    are not null. Each optional value contains `each` arguments. If all are null, the row is empty. Also
-    returns which rows have a command.
+    are not null. Each optional value contains `each` arguments. If all are null, the row has no
+    command. Also return which rows have a command.
     """
     valid = [pc.is_valid(column).to_numpy(zero_copy_only=False) for column in optional]
     there = np.sum(valid, axis=0, dtype=np.int64)

@@ -39,9 +39,9 @@ def source(
 
     Each line that has arrived when a checkpoint is taken is emitted exactly once, even after a failure
     or a stop. Lines after the job's last checkpoint are emitted at most once. If the connection ends or
-    cannot be made, the source retries for ever, after 0.1 s and up to 5 s; the status counts
-    `connections` and `connect_failures`. A server that vanishes without closing its connection is
-    noticed after a minute.
+    cannot be made, the source retries without limit, after 0.1 s and up to 5 s; the status shows the
+    counters `connections` and `connect_failures`. A server that vanishes without closing its connection
+    is noticed after a minute.
 
     Args:
         address: "host:port" of the server.

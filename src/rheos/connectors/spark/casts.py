@@ -1,4 +1,4 @@
-"""Casts between Arrow types that are the same type in Spark, at any depth of nesting."""
+"""Casts between Arrow types that correspond to one type of Spark, at any depth of nesting."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _LAST = "__last"
 @dataclass(frozen=True)
 class CollectedFrame:
     rows: Sequence[Row]
-    """Rows ordered by partition, and within a partition as they are there."""
+    """Rows ordered by partition; within a partition they keep their order."""
     tasks: int
     """Number of partitions that Spark reports to have computed."""
 

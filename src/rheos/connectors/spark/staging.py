@@ -4,8 +4,8 @@
     <folder>/manifest.json                  written last, if absent: it lists the files of the staging
 
 A staging exists once its manifest does; leftovers of unfinished ones are removed then. A restarted job
-reads the existing staging. It never evaluates the DataFrame again, which may return other rows by now.
-Every block that is read is checked against the manifest (`staging_manifest.py`).
+reads the existing staging. It never evaluates the DataFrame again, because a second evaluation may
+return other rows. Every block that is read is checked against the manifest (`staging_manifest.py`).
 
 Rows are distributed to the files in turn, so that every file covers the whole time span. Each file is a
 split: all advance together, and so does the watermark, so that windows fire while the past is read.
@@ -56,8 +56,9 @@ from rheos.core.times import TimeColumn
 
 _FILE_BYTES = 1 << 20
 _LEAST_MOST_FILES = 16
-"""Maximum number of files, unless there are more slots: as many as a subtask reads at a time. Below it,
-a DataFrame is written to one file per MiB of Spark's estimate."""
+"""Minimum of the limit on files: the limit is higher if there are more slots. It is the number of files
+that a subtask reads at a time. Below the limit, a DataFrame is written to one file per MiB of Spark's
+estimate."""
 
 
 class StagedFilePlace(msgspec.Struct, frozen=True, array_like=True):

@@ -2,10 +2,10 @@
 
 {"format": 2, "crc32": ..., "staging": {"of": ..., "staging": ..., "schema": ..., "files": [...]}}
 
-It contains the identity of its folder, and the size and checksums of each file. Rheos opens and removes
-only files whose names follow its own pattern. It removes files only if the manifest is intact and all
-listed files exist. Format 1, of Rheos 0.1.0, had neither envelope nor checksums: Rheos reads it, but
-removes nothing based on it.
+The manifest contains the identity of its folder, and the size and checksums of each file. Rheos opens
+and removes only files whose names follow its own pattern. It removes files only if the manifest is
+intact and all listed files exist. Format 1, of Rheos 0.1.0, had neither envelope nor checksums: Rheos
+reads it, but removes nothing based on it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A streaming DataFrame as a source: anything that Spark can stream.
+"""Source of a streaming DataFrame: anything that Spark can stream.
 
 Spark's streams cannot be read again from an earlier position of a job. So a query of Structured
 Streaming runs on the driver alongside the job (`stream_query.py`), and stages each micro-batch before

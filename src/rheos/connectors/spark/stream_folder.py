@@ -70,7 +70,7 @@ _whole_decoder: msgspec.json.Decoder[_StreamEnd] = msgspec.json.Decoder(_StreamE
 
 
 class StreamFolder:
-    """Used by the driver, which writes batches, and by workers, which read them. Calls may block."""
+    """Folder of a stream. The driver writes batches to it, and workers read them. Calls may block."""
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")

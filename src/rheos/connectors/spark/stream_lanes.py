@@ -130,7 +130,7 @@ def _lane_of(name: str) -> int:
 
 
 def lane_of(file: StagedFile) -> int:
-    """Return the lane of a batch's file: the Spark partition that wrote it."""
+    """Return the lane of a batch's file: the number of the Spark partition that wrote it."""
     return int(file.name[:5])
 
 

@@ -146,7 +146,7 @@ class TransactionCommitter(TableCommitter):
 
     def _sink(self, part: StagedPart) -> str:
         """Return the sink's identity in the table. A job that begins another log counts from one again,
-        so it must have another identity; otherwise its epochs could appear to be published.
+        so it needs another identity. Otherwise its new epochs could be taken for published ones.
         """
         log = hashlib.sha256(self.log.encode()).hexdigest()[:12]
         return f"rheos/{part.job}/{part.operator}/{log}"
@@ -162,9 +162,7 @@ class TransactionCommitter(TableCommitter):
                 )
 
     def _rows(self, session: SparkSession, files: list[StagedPart]) -> DataFrame:
-        """Read the files in the order of the table's columns; null for columns that the stream
-        lacks.
-        """
+        """Read the files, with columns in the table's order; columns that the stream lacks are null."""
         staged = self.table.staging.schema
         root = self.table.location.rstrip("/")
         read = session.read.schema(spark_schema(staged)).parquet(

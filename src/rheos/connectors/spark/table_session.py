@@ -32,7 +32,7 @@ def active_session(what: str) -> SparkSession:
 
 @contextmanager
 def looking(what: str) -> Iterator[None]:
-    """Translate Spark's errors within the context to ConfigurationError."""
+    """Translate Spark's errors in the block to ConfigurationError."""
     try:
         yield
     except QUERY_ERRORS as error:

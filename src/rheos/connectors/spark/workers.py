@@ -10,7 +10,7 @@ _LACKS = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
 
 def module_absent(module: str, python: str) -> ConfigurationError:
-    """Return the error that a worker's Python lacks a module which the job needs."""
+    """Return the error for a module that the job needs and that a worker's Python lacks."""
     return ConfigurationError(
         f"a worker's Python ({python}) has no module {module!r}",
         hint="set PYSPARK_PYTHON to the Python that has it, before the Spark session is created (on "

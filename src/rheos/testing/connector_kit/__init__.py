@@ -1,7 +1,7 @@
-"""Holds a source or a sink to the contract of connectors, from a test of its author's.
+"""Checks a source or a sink against the contract of connectors, from a test that its author writes.
 
-Each rule is a function with a sentence for its name: that sentence is what a failure begins with. What
-only an engine can do wrong (calls in another order) is not looked at; faults of whole jobs are for
+Each rule is a function and a sentence, with which the failure's message begins. The kit does not check
+calls in another order, which only an engine could make. For faults of whole jobs, use
 `rheos.testing.simulate`.
 """
 

@@ -1,4 +1,5 @@
-"""The rules of what a source may do beyond the basic contract, one table entry for each capability."""
+"""Rules for a source's capabilities beyond the basic contract: one entry of a table for each
+capability."""
 
 from __future__ import annotations
 
@@ -211,7 +212,8 @@ def _releases(trial: Trial) -> None:
 
 
 def _read_with_others(trial: Trial) -> None:
-    """The readings of other rules use it: clients are shared, and places and rows are compared."""
+    """Check nothing: the readings of other rules use the capability. Clients are shared, and places and
+    rows are compared."""
 
 
 CAPABILITY_RULES: Mapping[type, tuple[str, Callable[[Trial], None]]] = {
@@ -240,7 +242,7 @@ CAPABILITY_RULES: Mapping[type, tuple[str, Callable[[Trial], None]]] = {
     capabilities.StoresParquet: (PARQUET, _stores_parquet),
     capabilities.StagesRows: ("staged", _read_with_others),  # The kit is passed what is staged.
 }
-"""The rule of each capability. They run after the basic rules, whose readings they compare with."""
+"""Rule of each capability. The rules run after the basic ones, with whose readings they compare."""
 
 
 def _reads_as(trial: Trial, other: Source, rule: str, columns: Sequence[str]) -> None:

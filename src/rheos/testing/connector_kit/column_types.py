@@ -1,4 +1,4 @@
-"""A column of each type, with a null: what sinks are given of all types that they take."""
+"""A column of each type that a sink may support, with a null."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A reader of one split, driven by hand: time is virtual, and I/O is done where it is asked for."""
+"""A reader of one split that a test drives: time is virtual, and I/O runs in the call that requests
+it."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ _NAP_S = 0.001
 
 
 class SplitReading:
-    """A reader and what it is handed, as for a subtask of its own. To be closed."""
+    """A reader, and the context that a subtask would pass to it. The caller must close it."""
 
     def __init__(
         self,
@@ -63,8 +64,8 @@ class SplitReading:
         self._rows_by_s = time.monotonic() + patience_s
 
     def poll(self, max_rows: int, *, until_now: bool = False) -> Batch | EndOfSplit:
-        """Return what the reader returns at last, and check it. `until_now`: a reader that has caught
-        up is at its end."""
+        """Poll the reader until it returns rows or the end of its split, check the result, and return
+        it. If `until_now`, a reader that has caught up is at its end."""
         while True:
             self._woken.clear()
             polled = self.reader.poll(max_rows)

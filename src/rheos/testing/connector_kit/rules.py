@@ -1,4 +1,4 @@
-"""What a rule is, and how it says that it is broken."""
+"""Rules of the connector kit, and the error for a broken one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = Mapping[str, Any]
 
 
 class BrokenRuleError(AssertionError):
-    """A connector breaks a rule of its contract: the message begins with the rule."""
+    """Error for a connector that breaks a rule of its contract. The message begins with the rule."""
 
 
 def broken(rule: str, how: str) -> NoReturn:
@@ -24,7 +24,7 @@ def broken(rule: str, how: str) -> NoReturn:
 
 @contextmanager
 def checking(rule: str) -> Iterator[None]:
-    """What else is raised meanwhile says under which rule."""
+    """Add the rule to all other errors that the block raises."""
     try:
         yield
     except BrokenRuleError:
@@ -35,7 +35,7 @@ def checking(rule: str) -> Iterator[None]:
 
 
 def sent(value: T, rule: str) -> T:
-    """The value as a worker is given it."""
+    """Return the value as a worker receives it: pickled and unpickled."""
     try:
         packed = pack(value)
     except ProgramError as error:
@@ -45,6 +45,6 @@ def sent(value: T, rule: str) -> T:
 
 
 def some_of(rows: list[Any], at_most: int = 3) -> str:
-    """A few rows, for a message."""
+    """Return a few rows as a string, for a message."""
     shown = ", ".join(map(str, rows[:at_most]))
     return f"{shown}, ... ({len(rows)} rows)" if len(rows) > at_most else shown or "nothing"

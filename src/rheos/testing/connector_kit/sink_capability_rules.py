@@ -1,7 +1,7 @@
-"""The rule of what a sink, its writers and its committer may do beyond the basic contract.
+"""The rule for capabilities of a sink, its writers and its committer beyond the basic contract.
 
-Most capabilities are used by the other rules, which prepare, stage, begin and commit. Here is what each
-of them must return.
+The other rules use most capabilities: they prepare, stage, begin and commit. This rule checks the type
+of what each capability returns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DECLARES = "the capabilities of a sink have the types of their protocols"
 
 @dataclass(frozen=True)
 class PreparedSink:
-    """A sink that is prepared, with a writer and a committer."""
+    """A prepared sink, with a writer and a committer."""
 
     sink: Sink
     writer: SinkWriter
@@ -31,7 +31,7 @@ class PreparedSink:
     schema: pa.Schema
 
     def check(self) -> None:
-        """Raise BrokenRuleError for the first capability that returns something else."""
+        """Raise BrokenRuleError for the first capability that returns a value of another type."""
         for protocol, (member, fits) in SINK_CAPABILITY_RULES.items():
             for each in (self.sink, self.writer, self.committer):
                 if isinstance(each, protocol):
@@ -86,4 +86,4 @@ SINK_CAPABILITY_RULES: Mapping[type, tuple[str, Callable[[Any], bool]]] = {
     able.ChecksTarget: ("check", callable),
     able.BeginsTarget: ("begin", callable),
 }
-"""The member of each capability that is looked at, and what its value must be."""
+"""Member of each capability, and the type that its value must have."""

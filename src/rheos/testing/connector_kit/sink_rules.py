@@ -1,4 +1,4 @@
-"""The rules of sinks."""
+"""The rules that every sink must follow."""
 
 from __future__ import annotations
 
@@ -285,7 +285,8 @@ _TWO_PHASES: Mapping[str, Callable[[SinkTarget, _Cuts], None]] = {
 
 
 def _takes_types(target: Callable[..., SinkTarget], rows: pa.Table) -> tuple[str, ...]:
-    """Send columns of all types that the sink takes, and the rows' own: all arrive together."""
+    """Send columns of all types that the sink accepts, and those of the test's rows: all arrive
+    together."""
     taken: dict[str, pa.Array] = {}
     probe = target(TYPES)
     for name, values in COLUMNS.items():

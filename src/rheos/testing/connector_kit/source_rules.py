@@ -1,4 +1,4 @@
-"""The rules of sources."""
+"""The rules that every source must follow."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_source(
 ) -> dict[str, list[dict[str, Any]]]:
     """Check a source against its contract, which `help(rh.connectors)` describes.
 
-    The input should be small, and must not change meanwhile.
+    The input should be small, and must not change during the check.
 
     ```python
     found = testing.check_source(rh.collection([{"n": 1}, {"n": 2}]))
@@ -74,18 +74,18 @@ class _Mark:
 
 @dataclass
 class _Read:
-    """One reading of a split: to its end, or so far as it was asked for."""
+    """One reading of a split: to its end, or up to a limit."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     rejected: list[dict[str, Any]] = field(default_factory=list)
     places: list[dict[str, Any]] = field(default_factory=list)
-    """Of the rows; of none where the reader does not say them."""
+    """Coordinates of the rows; empty if the reader does not report them."""
     marks: list[_Mark] = field(default_factory=list)
 
 
 @dataclass
 class Trial:
-    """A source that is checked, with the first reading of each split."""
+    """A source under test, with the first reading of each split."""
 
     source: Source
     endless_rows: int
@@ -93,7 +93,7 @@ class Trial:
     positions: int
     patience_s: float
     readings: dict[str, _Read] = field(default_factory=dict)
-    """The first reading of each split."""
+    """First reading of each split, by the split's id."""
 
     def splits(self) -> Sequence[Split]:
         return self.source.splits()
@@ -245,7 +245,7 @@ def _compare(
 
 
 def _spread(marks: Sequence[_Mark], at_most: int) -> Sequence[_Mark]:
-    """So many of the marks, the first and the last among them."""
+    """Return at most this number of marks, evenly spaced, including the first and the last."""
     if len(marks) <= at_most:
         return marks
     last = len(marks) - 1

@@ -1,4 +1,5 @@
-"""A sink and its target in one rule: driven as the engine does, and read."""
+"""A sink and its target under one rule: the kit drives the sink as the engine does, and reads the
+target."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _OPERATOR = "sink"
 
 
 class SinkTarget:
-    """The target is new. What is wrong is a breach of `rule`."""
+    """A sink with a new target. Each violation is reported as a breach of `rule`."""
 
     def __init__(self, make: MakeSink, name: str, schema: pa.Schema, folder: str, rule: str) -> None:
         self.sink, self._read = make(name, schema)
@@ -32,7 +33,7 @@ class SinkTarget:
         self._rule = rule
         self._prepared: dict[str, Sink] = {}
         self._writers: list[tuple[SinkWriter, str, Committer | None]] = []
-        """With their jobs and their own committers, for which each is asked once."""
+        """Writers, each with its job and its own committer, which was requested once."""
         self.sink.validate(schema)
 
     def has_committer(self) -> bool:
@@ -44,13 +45,13 @@ class SinkTarget:
             sent(self._of_job("job"), self._rule)
 
     def begin_again(self) -> None:
-        """As where a job fails before its first checkpoint."""
+        """Prepare the target again, as after a failure of the job before its first checkpoint."""
         committer = self._of_job("job").committer()
         if committer is not None:
             sink_capabilities.begin_target(committer)
 
     def open(self, *, attempt: int = 1, subtask: int = 0, job: str = "job") -> SinkWriter:
-        """A writer on a worker."""
+        """Return a new writer, as on a worker."""
         writer = self._of_job(job).open(
             SinkContext(
                 job=JobId(job),
@@ -67,7 +68,7 @@ class SinkTarget:
         return writer
 
     def check_declared(self) -> None:
-        """Check what the sink, a writer and the committer can do beyond the basic contract."""
+        """Check the capabilities of the sink, a writer and the committer beyond the basic contract."""
         sink, writer = self._of_job("job"), self.open()
         PreparedSink(sink, writer, sink.committer(), self._schema).check()
         writer.close()
@@ -77,8 +78,8 @@ class SinkTarget:
             writer.write(batch)
 
     def commit(self, committables: Sequence[bytes], writer: SinkWriter | None = None) -> None:
-        """By the writer's own committer if it has one, or else by a new one of its job's sink, as in
-        a recovery."""
+        """Commit by the writer's own committer. If it has none, commit by a new committer of its job's
+        sink, as in a recovery."""
         of_writer = (each[1:] for each in self._writers if each[0] is writer)
         job, own = next(of_writer, ("job", None))
         committer = own or self._of_job(job).committer()
@@ -94,7 +95,7 @@ class SinkTarget:
         committer.abort_stale(JobId("job"), Attempt(before), keep)
 
     def sees(self, *rows: pa.Table, when: str) -> None:
-        """A reader of the target sees just these rows, in any order."""
+        """Check that a reader of the target sees exactly these rows, in any order."""
         wanted = Counter(row for table in rows for row in self._words(table))
         try:
             got = Counter(self._words(self._read()))
@@ -110,14 +111,14 @@ class SinkTarget:
         broken(self._rule, f"after {when} the target {' and '.join(parts)}")
 
     def _words(self, rows: pa.Table | Iterable[Row]) -> list[str]:
-        """Rows in a form that can be compared, whatever they were read as."""
+        """Return the rows in a form that can be compared, independent of how they were read."""
         if isinstance(rows, pa.Table):
             rows = rows.to_pylist()
         table = pa.Table.from_pylist([dict(row) for row in rows], self._schema)
         return [repr(row) for row in table.to_pylist()]
 
     def _of_job(self, job: str) -> Sink:
-        """The sink as the job's workers have it; its target is begun."""
+        """Return the sink as the job's workers receive it, after its target was prepared."""
         if job not in self._prepared:
             sink = sink_capabilities.prepared(self.sink, self._schema, (job, _OPERATOR))
             folder = f"{self._folder}-{job.replace(' ', '-')}"

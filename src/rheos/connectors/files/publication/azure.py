@@ -1,4 +1,5 @@
-"""Azure Blob Storage: a file is a list of blocks of its own blob, which the commit puts together.
+"""Azure Blob Storage: a file is a list of blocks of its own blob. The commit creates the blob from
+them.
 
 Azure shows no blob before its block list is committed. It removes blocks that were not committed within
 a week; it has no request that removes them earlier.

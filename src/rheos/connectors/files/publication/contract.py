@@ -1,4 +1,5 @@
-"""The contract of a publication: files are written unseen, and each becomes visible in one step.
+"""The contract of a publication: a file is written without being visible, and becomes visible in one
+step.
 
 The writer calls `create`, writes the file, closes it, and calls `settle`. The file's committable goes
 into a checkpoint. After the checkpoint is complete the committer calls `publish`, at least once and
@@ -42,7 +43,7 @@ class StagedOutput(io.RawIOBase):
         self._size_bytes = 0
 
     def __del__(self) -> None:
-        """Make no request, unlike other files: the writer closes or drops each of its files."""
+        """Do nothing, unlike other files: the writer closes or drops each of its files."""
 
     def writable(self) -> bool:
         return True
@@ -55,7 +56,7 @@ class Publication(ABC):
     """Publishes the files of one sink."""
 
     def __init__(self, folder: SinkFolder, owner: str = "") -> None:
-        """Make no request.
+        """Create the publication, without a request.
 
         Args:
             folder: the sink's folder.
@@ -73,7 +74,7 @@ class Publication(ABC):
 
     @abstractmethod
     def publish(self, file: FileCommittable) -> None:
-        """Make the file visible as a whole, or do nothing if it is (FS2, FS3).
+        """Make the file visible as a whole; do nothing if it already is (FS2, FS3).
 
         Raises:
             CheckpointError: another file has the name; nothing is overwritten (FS3).

@@ -1,8 +1,8 @@
 """Uploads of object stores: files in parts, and the mark that recognises a published object.
 
 The mark is a random nonce in the object's metadata. Object stores may lose the answer of a request that
-took effect. Then the commit is repeated, finds the object, and must decide whether it is its own or a
-stranger's (FS3).
+took effect. Then the commit is repeated. It finds an object, and must decide whether it has created
+that object itself (FS3).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def new_mark() -> str:
 def check_own(
     publication: Publication, file: FileCommittable, metadata: Mapping[str, str] | None, mark: str
 ) -> None:
-    """Check that a published object is the one with the mark. Services may change the case of names.
+    """Check that a published object has the mark. Services may change the case of names.
 
     Args:
         publication: the publication of the file, for the error.
@@ -100,4 +100,5 @@ class PartedOutput(StagedOutput):
 
     @abstractmethod
     def encoded_upload(self) -> bytes:
-        """Return what publishes the file, see `FileCommittable.upload`. Called after the last part."""
+        """Return the data that is needed to publish the file; see `FileCommittable.upload`. Called
+        after the last part."""

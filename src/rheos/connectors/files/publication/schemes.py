@@ -27,7 +27,8 @@ PUBLICATIONS = {
     "abfs": _AZURE,
     "abfss": _AZURE,
 }
-"""Scheme -> module and class. Any other file system may replace or lose files in a rename."""
+"""Module and class of the publication, by scheme. Other file systems may replace or lose files in a
+rename."""
 
 
 def scheme_of(url: str) -> str:
