@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +26,7 @@ from rheos.core.errors import SchemaError
 from rheos.core.protocol.casts import cast_exactly
 from rheos.core.protocol.pandas_frames import table_of_pandas
 from rheos.core.protocol.plain_values import plain_inside
-from rheos.core.protocol.polars_frames import arrow_table
+from rheos.core.protocol.polars_frames import arrow_column, arrow_table
 from rheos.core.protocol.types import TypeMismatch, batch_of
 from rheos.core.protocol.zones import without_fixed_offsets
 from rheos.core.safe_strings import shown
@@ -185,10 +186,24 @@ def _inferred(records: list[Any]) -> pa.Table:
     for name in names:
         values = [record.get(name) for record in records]
         try:
-            columns[name] = pa.array(plain_inside(values))
+            columns[name] = _column(values)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise type(error)(f"column {name!r}: {error}") from error
     return pa.table(columns)
+
+
+_SCALARS = {bool: pl.Boolean, int: pl.Int64, float: pl.Float64, str: pl.String}
+
+
+def _column(values: list[Any]) -> pa.Array:
+    """Return a column with the type of its values."""
+    match [kind for kind in set(map(type, values)) if kind is not type(None)]:
+        case [kind] if kind in _SCALARS:
+            # `pa.array` would import pandas, which takes longer than many a test.
+            with suppress(OverflowError, TypeError, ValueError):
+                column = arrow_column(pl.Series(values, dtype=_SCALARS[kind]))
+                return column.cast(pa.string()) if kind is str else column
+    return pa.array(plain_inside(values))
 
 
 def _refuse_mixed_zones(records: list[Any]) -> None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from rheos.core.operators.contract import Restored
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.protocol.polars_frames import table_of_rows
 from rheos.core.protocol.snapshots import SnapshotPart, StateKind
 from rheos.core.times import Times
 
@@ -101,4 +102,4 @@ class AheadRows:
             {"split": id, "latest_ms": each.latest_ms, "run": each.run, "run_ms": each.run_ms}
             for id, each in sorted(self._splits.items())
         ]
-        return SnapshotPart(AHEAD, StateKind.UNION, lambda: pa.Table.from_pylist(rows, schema=_STATE))
+        return SnapshotPart(AHEAD, StateKind.UNION, lambda: table_of_rows(rows, _STATE))

@@ -20,8 +20,6 @@ from rheos.core.state.key_limit import KeyLimit
 from rheos.core.state.keys import Key
 from rheos.core.state.stores import MapStore
 
-_GOES = pa.array([UPDATE_BEFORE, DELETE])
-
 
 def table_columns(schema: pa.Schema) -> pa.Schema:
     """Return the columns of the table whose changelog has this schema."""
@@ -30,7 +28,8 @@ def table_columns(schema: pa.Schema) -> pa.Schema:
 
 def goes(batch: Batch) -> npt.NDArray[np.bool_]:
     """Return which rows delete or retract a row."""
-    found: npt.NDArray[np.bool_] = pc.is_in(batch.column(OP), _GOES).to_numpy(zero_copy_only=False)
+    found: npt.NDArray[np.bool_]
+    found = pc.is_in(batch.column(OP), pa.array([UPDATE_BEFORE, DELETE])).to_numpy(zero_copy_only=False)
     return found
 
 

@@ -69,6 +69,7 @@ from rheos.core.protocol.elements import (
     visible,
 )
 from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.polars_frames import table_of_rows
 from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 
@@ -238,6 +239,5 @@ class EventTimeOperator(Operator):
             unread = {split for split, _ in self._source.unread(None)}
             self._latest = {split: ts for split, ts in self._latest.items() if split in unread}
         rows = [{"split": split, "max_ts": ts} for split, ts in sorted(self._latest.items())]
-        write = lambda: pa.Table.from_pylist(rows, schema=_STATE)  # noqa: E731
-        part = SnapshotPart(LATEST, StateKind.UNION, write)
+        part = SnapshotPart(LATEST, StateKind.UNION, lambda: table_of_rows(rows, _STATE))
         return Snapshot(parts=[part, *self._reach.parts(str(row["split"]) for row in rows)])

@@ -78,6 +78,7 @@ from rheos.core.operators.source_split import SPLIT_ROWS, SPLITS, SplitState
 from rheos.core.operators.watermarks import progress_shapes, reach_of
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, WM, Batch
 from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.polars_frames import table_of_rows
 from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.shown_rows import shown_record
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
@@ -642,9 +643,7 @@ class SourceOperator(Operator):
             begun = {str(row["split"]): row["position"] for row in rows}
             positions = {id: at for id, at in begun.items() if isinstance(at, bytes)}
             self._client.snapshot(checkpoint, positions)
-        part = SnapshotPart(
-            SPLITS, StateKind.UNION, lambda: pa.Table.from_pylist(rows, schema=SPLIT_ROWS)
-        )
+        part = SnapshotPart(SPLITS, StateKind.UNION, lambda: table_of_rows(rows, SPLIT_ROWS))
         splits = [str(row["split"]) for row in unread]
         ahead = [] if self._ahead is None else [self._ahead.part(splits)]
         return Snapshot(parts=[part, *ahead, *self._reach.parts(splits)])

@@ -33,7 +33,7 @@ from rheos.core.operators.ingestion_time import INGESTED, IngestionTime
 from rheos.core.operators.records import UserRaised, user_error
 from rheos.core.operators.split_event_time import SplitEventTime
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch, strip_hidden
-from rheos.core.protocol.polars_frames import polars_frame
+from rheos.core.protocol.polars_frames import polars_frame, table_of_rows
 from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import SnapshotPart, StateKind
 from rheos.core.protocol.types import rows_of
@@ -172,8 +172,7 @@ class _GeneratedEventTime(SplitEventTime):
         self._restored = {id: values for id, values in self._restored.items() if id in wanted}
         values = self._restored | {id: self._packed(each) for id, each in self._generators.items()}
         rows = [{"split": id, "values": packed} for id, packed in sorted(values.items())]
-        write = lambda: pa.Table.from_pylist(rows, schema=_STATE)  # noqa: E731
-        return [SnapshotPart(GENERATORS, StateKind.UNION, write)]
+        return [SnapshotPart(GENERATORS, StateKind.UNION, lambda: table_of_rows(rows, _STATE))]
 
     def _packed(self, generator: WatermarkGenerator) -> bytes:
         values: Mapping[str, Any] = vars(generator)

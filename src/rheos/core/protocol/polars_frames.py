@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import polars as pl
 import pyarrow as pa
 
@@ -68,6 +71,12 @@ def _checked_duration(column: pa.Array, name: str) -> pa.Array:
 def arrow_column(column: pl.Series) -> pa.Array:
     """Return the column as Arrow data, in types that all Arrow implementations support."""
     return column.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def table_of_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Return rows as a table with this schema. The first use of `pa.Table.from_pylist` would import
+    pandas, which takes longer than many a test."""
+    return arrow_table(pl.DataFrame(rows, pl.Schema(schema))).cast(schema)
 
 
 def arrow_table(frame: pl.DataFrame) -> pa.Table:

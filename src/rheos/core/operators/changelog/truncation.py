@@ -42,7 +42,6 @@ from rheos.core.state.key_groups import groups_of_columns
 
 PARTS = 1024
 """Number of parts of a table. The format of stored state depends on it."""
-_MARKS = pa.array([TRUNCATE, MESSAGE, TOMBSTONE])
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,8 @@ class TruncationOperator(Operator):
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         keys = [batch.column(name) for name in self._spec.key]
         plain = not any(key.null_count for key in keys)
-        if plain and not pc.any(pc.is_in(ops, _MARKS)).as_py() and not self._unknown(ops).any():
+        marks = pc.is_in(ops, pa.array([TRUNCATE, MESSAGE, TOMBSTONE]))
+        if plain and not pc.any(marks).as_py() and not self._unknown(ops).any():
             columns[self._spec.part] = pa.array(groups_of_columns(keys, PARTS), pa.int64())
             yield self._out(columns, output.schema)
             return
