@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 
-from rheos.api.changelogs import (
-    check_expressions,
-)
+from rheos.api.changelogs import check_expressions
 from rheos.api.expressions import ExprLike, Op, compile_expressions
 from rheos.api.function_checks import operator_name
 from rheos.api.function_typing import input_record
@@ -23,10 +21,7 @@ from rheos.core.connectors.lookup import Lookup
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.nodes import StreamType
 from rheos.core.graph.types import empty_frame
-from rheos.core.graph.validate import (
-    check_columns,
-    unknown_column,
-)
+from rheos.core.graph.validate import check_columns, unknown_column
 from rheos.core.operators.explode import ExplodeSpec, exploded
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.filter_function import FilterFunctionSpec
@@ -34,8 +29,6 @@ from rheos.core.site import call_site, located
 
 if TYPE_CHECKING:
     from rheos.api.streams import DataStream
-
-    pass
 
 
 class ExpressionMethods(Stream):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from rheos.api.async_functions import Order, mapped
 from rheos.api.function_checks import (
     check_function,
     check_outputs,
@@ -28,9 +27,8 @@ from rheos.core.protocol.durations import Duration
 from rheos.core.site import call_site, located
 
 if TYPE_CHECKING:
+    from rheos.api.async_functions import Order
     from rheos.api.streams import DataStream
-
-    pass
 
 
 class FunctionMethods(Stream):
@@ -224,6 +222,8 @@ class FunctionMethods(Stream):
         """
         name = operator_name("map_async", fn)
         with located(call_site(), name):
+            from rheos.api.async_functions import mapped  # It imports asyncio.
+
             given = (fn, returns, capacity, timeout, order, retries, on_timeout)
             spec, declared = mapped(self.schema, *given)
             return self._then(spec, name, declared)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
@@ -16,15 +17,12 @@ from rheos.api.connected_streams import ConnectedStreams, connect_streams
 from rheos.api.expression_methods import ExpressionMethods
 from rheos.api.function_methods import FunctionMethods
 from rheos.api.iterations import close_loop, iterate_spec, loop_type
-from rheos.api.keyed_stream import KeyedStream
 from rheos.api.method_hints import OF_KEYED
 from rheos.api.partitioning import PartitioningMethods
 from rheos.api.program import checked_name
 from rheos.api.sink_methods import SinkMethods
 from rheos.api.transformations import Transformation
 from rheos.api.watermarks import checked_watermark
-from rheos.api.whole_stream_windows import WholeStreamWindows, windows_of_all, without_key
-from rheos.api.window_configuration import check_window
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.nodes import MAIN, Input, Node, Spec, StreamType
 from rheos.core.graph.validate import (
@@ -46,6 +44,10 @@ from rheos.core.operators.union import UnionSpec
 from rheos.core.safe_strings import shown
 from rheos.core.site import call_site, located
 from rheos.core.state.key_groups import is_key_type
+
+if TYPE_CHECKING:
+    from rheos.api.keyed_stream import KeyedStream
+    from rheos.api.whole_stream_windows import WholeStreamWindows
 
 
 class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, PartitioningMethods):
@@ -369,6 +371,9 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, PartitioningMe
                         f"column {column!r} cannot be a key, because it is {kind}",
                         hint="extract a value first: .with_columns(k=col(...).list.first())",
                     )
+            # Programs without keys start faster if they do not import this.
+            from rheos.api.keyed_stream import KeyedStream
+
             return KeyedStream(self._program, self._at.keyed_by(columns).port)
 
     def window_all(self, window: Window | WindowAssigner) -> WholeStreamWindows:
@@ -388,6 +393,9 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, PartitioningMe
             ProgramError: `window` is not a window, or the stream lacks the event time that it needs.
         """
         with located(call_site(), "window_all"):
+            from rheos.api.whole_stream_windows import windows_of_all
+            from rheos.api.window_configuration import check_window
+
             return windows_of_all(self._at, check_window(self._at, window))
 
     def side_output(self, tag: str) -> DataStream:
@@ -423,7 +431,11 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, PartitioningMe
                 self._program.replace(replace(node, spec=read))
             side = Transformation(self._program, Input(node.id, tag))
             of_all = any(input.one_key for input in node.inputs)
-            return (without_key(side) if of_all else side).stream
+            if of_all:
+                from rheos.api.whole_stream_windows import without_key
+
+                side = without_key(side)
+            return side.stream
 
 
 def _united(schemas: Sequence[pa.Schema]) -> pa.Schema:

@@ -18,7 +18,6 @@ from rheos.cli.status import StatusDisplay, final_table
 from rheos.cli.terminal import FAILED, Terminal, report, say, say_lines
 from rheos.core.errors import ConfigurationError
 from rheos.core.metrics.model import MetricsReport
-from rheos.ops.control.job_logs import LogStream
 from rheos.runtimes.job_handle import JobHandle
 from rheos.runtimes.spark import early_start
 
@@ -44,6 +43,8 @@ class MonitoringOptions:
             return [job.metrics() for job in jobs]
 
         if self.log_json:
+            from rheos.ops.control.job_logs import LogStream
+
             exports.callback(LogStream(sys.stderr).close)
         if self.metrics_port is not None:
             from rheos.ops.control.metrics_port import MetricsPort

@@ -18,7 +18,7 @@ from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.errors import ProgramError, RheosError, UnavailableError, UserFunctionError
 from rheos.core.operators.async_map import AsyncMapOperator, AsyncMapSpec
 from rheos.core.task.config import TaskConfig
-from rheos.runtimes.host.io import ThreadedLoop
+from rheos.runtimes.host.event_loop import ThreadedLoop
 from rheos.testing import Faults, simulate
 from tests.connectors.ports import ManualClock
 from tests.core.operators.contexts import context

@@ -1,14 +1,10 @@
-"""The machine's clock, and I/O: executors on threads or in the caller's thread, and an event loop."""
+"""The machine's clock, and I/O: executors on threads or in the caller's thread."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import sys
 import threading
 import time
-import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from typing import Any, Generic, TypeVar
@@ -31,55 +27,6 @@ class FutureCompletion(Generic[T]):
     def result(self) -> T:
         assert self._future.done(), "a completion is never waited for"
         return self._future.result()
-
-
-# --- the event loop of a worker: asyncio's own, in a thread -------------------------------------------
-
-
-_CLOSES_WITHIN_S = 5.0
-
-
-class ThreadedLoop:
-    """An EventLoop in a thread of its own. That thread calls `wake` after each completion. The process
-    ends without waiting for the loop, so a function that blocks its thread delays nothing else."""
-
-    def __init__(self, wake: Callable[[], None]) -> None:
-        self._wake = wake
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=carried(self._run), name="rheos-async", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
-
-    def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> FutureCompletion[T]:
-        future = asyncio.run_coroutine_threadsafe(work(), self._loop)
-        future.add_done_callback(lambda _: self._wake())
-        return FutureCompletion(future)
-
-    def stack(self) -> list[traceback.FrameSummary]:
-        frame = sys._current_frames().get(self._thread.ident or 0)
-        return [] if frame is None else list(traceback.extract_stack(frame))
-
-    def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        ending = asyncio.run_coroutine_threadsafe(_end(last), self._loop)
-        with contextlib.suppress(Exception):
-            ending.result(_CLOSES_WITHIN_S)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_CLOSES_WITHIN_S if ending.done() else 0)
-
-
-async def _end(last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    if others:
-        await asyncio.wait(others, timeout=_CLOSES_WITHIN_S / 2)
-    await last()
 
 
 # --- the clock and the executor of a worker -----------------------------------------------------------
@@ -119,7 +66,7 @@ class ThreadedIo:
         self.wake()
 
     def event_loop(self) -> EventLoop:
-        return ThreadedLoop(self.wake)
+        return _event_loop(self.wake)
 
     def close(self, within_s: float | None = None) -> bool:
         """Drop work that has not begun and wait for the rest, for at most `within_s` if it is passed.
@@ -162,7 +109,7 @@ class InlineIo:
         """Do nothing: no thread sleeps for long."""
 
     def event_loop(self) -> EventLoop:
-        return ThreadedLoop(self.wake)
+        return _event_loop(self.wake)
 
 
 class _CompletedCall(Generic[T]):
@@ -180,3 +127,9 @@ class _CompletedCall(Generic[T]):
         if self._error is not None:
             raise self._error
         return self._value
+
+
+def _event_loop(wake: Callable[[], None]) -> EventLoop:
+    from rheos.runtimes.host.event_loop import ThreadedLoop  # Few jobs need asyncio.
+
+    return ThreadedLoop(wake)

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
-
-import psutil
+from typing import Any, NamedTuple
 
 ROOT = Path("/")
 
@@ -52,12 +50,12 @@ _V1 = _Version(
 def memory_limit(root: Path = ROOT) -> int:
     """Return the memory that this process and its neighbours may use, in bytes: the tightest limit of
     its control groups, or the memory of the machine if that is less."""
-    return min([limit for _, _, limit in _limits(root)], default=_of_machine())
+    return min([limit for _, _, limit in _limits(root)], default=_machine().total)
 
 
 def memory_room(root: Path = ROOT) -> MemoryRoom:
     """Return use and limit of the group, or of the machine, that has the least memory left."""
-    machine = psutil.virtual_memory()
+    machine = _machine()
     rooms = [MemoryRoom(machine.total - machine.available, machine.total)]
     for version, group, limit in _limits(root):
         used = _number(group / version.usage)
@@ -78,7 +76,7 @@ def oom_kills(root: Path = ROOT) -> int:
 
 def _limits(root: Path) -> Iterator[tuple[_Version, Path, int]]:
     """Yield the groups of this process that have a limit below the memory of the machine."""
-    most = _of_machine()
+    most = _machine().total
     for version, group in _groups(root):
         limit = _number(group / version.limit)
         if limit is not None and limit < most:
@@ -105,8 +103,11 @@ def _groups(root: Path) -> Iterator[tuple[_Version, Path]]:
                 yield version, mounted / each
 
 
-def _of_machine() -> int:
-    return int(psutil.virtual_memory().total)
+def _machine() -> Any:
+    """Return the memory of the machine, as psutil reports it."""
+    import psutil  # Simulated jobs import this module, but need no psutil.
+
+    return psutil.virtual_memory()
 
 
 def _number(file: Path) -> int | None:

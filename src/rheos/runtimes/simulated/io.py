@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rheos.core.protocol.ports import EventLoop
 from rheos.runtimes.host.io import InlineIo
-from rheos.runtimes.simulated.event_loop import InstantEventLoop, SimEventLoop, VirtualLoop
+
+if TYPE_CHECKING:
+    from rheos.runtimes.simulated.event_loop import VirtualLoop
 
 T = TypeVar("T")
 
@@ -54,6 +56,8 @@ class SimIo:
         return completion
 
     def event_loop(self) -> EventLoop:
+        from rheos.runtimes.simulated.event_loop import SimEventLoop  # Few jobs need asyncio.
+
         loop = SimEventLoop(self._now_us, self._delay_us)
         self._loops.append(loop.loop)
         return loop
@@ -93,4 +97,6 @@ class InstantIo(InlineIo):
     """The I/O of test harnesses, and of replays."""
 
     def event_loop(self) -> EventLoop:
+        from rheos.runtimes.simulated.event_loop import InstantEventLoop
+
         return InstantEventLoop()
