@@ -83,7 +83,8 @@ def main() -> None:
             "import rheos": [sys.executable, "-c", "import rheos"],
             "rheos --help": [*rheos, "--help"],
             "rheos run --help": [*rheos, "run", "--help"],
-            "import polars, pyarrow.compute": [sys.executable, "-c", "import polars, pyarrow.compute"],
+            "import polars, pyarrow": [sys.executable, "-c", "import polars, pyarrow.compute"],
+            "with pandas": [sys.executable, "-c", "import polars, pyarrow.compute, pandas"],
             "rheos.Environment": [sys.executable, "-c", "import rheos; rheos.Environment"],
             "rheos run --runtime simulated": [*rheos, "run", "--runtime", "simulated", str(job)],
         }
