@@ -95,7 +95,7 @@ class GetPlan(JobOperation["PlanOutline"], frozen=True):
 
 
 class GetSettings(JobOperation[dict[str, str]], frozen=True):
-    """What the job runs with: every setting by its name in rh.Settings, as a user writes it."""
+    """The settings with which the job runs, by their names in rh.Settings, as a user writes them."""
 
     name = "settings"
     faces = ONLY_REST
@@ -105,7 +105,7 @@ class GetSettings(JobOperation[dict[str, str]], frozen=True):
 
 
 class GetCheckpoints(DriverOperation["Sequence[CheckpointInfo]"], frozen=True):
-    """The checkpoints that are kept, the oldest first, with what each has cost."""
+    """The retained checkpoints, the oldest first, with the cost of each."""
 
     name = "checkpoints"
     faces = NOWHERE
@@ -133,7 +133,7 @@ class GetHistory(DriverOperation["HistoryView"], frozen=True):
 
 
 class GetEvents(DriverOperation["Sequence[JobEvent]"], frozen=True):
-    """What happened to the job under all of its drivers, the newest first."""
+    """The event log of the job under all of its drivers, the newest event first."""
 
     name = "event-log"
     faces = NOWHERE

@@ -31,15 +31,15 @@ class LinkFault(StrEnum):
     """Kinds of link faults."""
 
     CUT = "cut"
-    """Nothing passes. Connections stay open, and new ones get no answer."""
+    """Fault that lets nothing pass. Connections stay open, and new ones get no answer."""
     CUT_TO_SERVER = "cut-to-server"
-    """Nothing from clients arrives. Data from the server does."""
+    """Fault that lets no data from clients pass; data from the server arrives."""
     CUT_FROM_SERVER = "cut-from-server"
-    """The server receives everything, but its answers do not arrive."""
+    """Fault that lets no answers of the server pass; it receives everything."""
     SLOW = "slow"
-    """Each packet takes 200 ms, and a direction transfers at most 100 kB/s."""
+    """Fault that delays each packet by 200 ms, and limits each direction to 100 kB/s."""
     LOSSY = "lossy"
-    """A third of the packets is lost: TCP sends them again, which takes from 200 ms to 3 s."""
+    """Fault that loses a third of the packets. TCP sends them again, which takes from 200 ms to 3 s."""
 
 
 _SLOW_S = 0.2

@@ -61,22 +61,23 @@ class Plan:
     """Command that starts the job, and starts it again after its driver was killed."""
     faults: frozenset[Fault] = frozenset({Fault.WORKERS})
     kill_every_s: float = 5.0
-    """Seconds from when the job runs, or runs again, to the next strike. One in five comes sooner, but
-    never two in a row."""
+    """Seconds from the moment when the job runs, or runs again, to the next strike. One in five strikes
+    comes sooner, but never two in a row."""
     strikes: int | None = None
     """Maximum number of strikes, after which the job runs undisturbed; None for no limit."""
     for_s: float | None = None
     """Duration of the strikes, after which the job is cancelled as soon as it runs again. None: strikes
-    continue until the job ends by itself."""
+    continue until the job ends without being cancelled."""
     runs: Callable[[], object] = lambda: None
-    """Called once, when the job runs for the first time."""
+    """Function that is called once, when the job runs for the first time."""
     drained: Callable[[], bool] = lambda: True
-    """Called repeatedly once strikes have ended. The job is cancelled when it returns True."""
+    """Function that is called repeatedly once strikes have ended. The job is cancelled when it returns
+    True."""
     progress: Callable[[int], int] | None = None
-    """Returns, for the driver's process id, a number that grows with progress that survives a restart,
-    such as that of the newest checkpoint; 0 if it is unknown. The job counts as running once its slots
-    are filled and the number has grown. Without it, a job that needs longer than `kill_every_s` until
-    its first checkpoint would be struck for ever and make no progress."""
+    """Function that returns, for the driver's process id, a number that grows with durable progress,
+    such as the number of the newest checkpoint; 0 if it is unknown. The job counts as running once its
+    slots are filled and the number has grown. Without it, a job that needs longer than `kill_every_s`
+    until its first checkpoint would be struck for ever and make no progress."""
     links: Sequence[StruckServer] = ()
     """Links that link faults can strike."""
     servers: Sequence[StruckServer] = ()
@@ -88,13 +89,13 @@ class Plan:
     most a tenth of it."""
     driver_back_after_s: float = 1.0
     start_within_s: float = 180.0
-    """Maximum time in seconds until the job runs, at first and after each strike. If `kill_every_s` is
-    longer, that is the maximum."""
+    """Maximum time in seconds until the job runs, at first and after each strike; `kill_every_s` if
+    that is longer."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Environment variables in addition to this process's own."""
     finished: Callable[[], bool] = lambda: False
-    """Called when a restarted driver ends with an error. Returns whether the error only means that the
-    job had already finished."""
+    """Function that is called when a restarted driver ends with an error. It returns whether the error
+    only means that the job had already finished."""
 
     def __post_init__(self) -> None:
         for name in ("kill_every_s", "freeze_s", "start_within_s"):
@@ -139,7 +140,7 @@ class Report:
     exit_code: int | None = None
     """Exit code of the last driver; None if it had to be killed."""
     failure: str | None = None
-    """Reason why the job does not count as sound."""
+    """Reason why the run counts as failed; None if it succeeded."""
     left_behind: list[str] = field(default_factory=list)
     """Processes that outlived the job, and were ended."""
     ran_s: float = 0.0

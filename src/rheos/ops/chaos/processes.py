@@ -5,7 +5,8 @@
     └── JVM ── daemon (python) ── worker, worker, ...           local[n]
         └── executor JVM ── daemon (python) ── worker, ...      local-cluster[n,c,m]
 
-Only descendants of that process are found. If a driver is gone, its orphans are known from before.
+Only descendants of that process are found. If a driver has ended, its orphans are known from earlier
+calls.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 class JobProcesses:
     """All processes that one process has started and that still live, whatever their parent is now.
-    Call `look` now and then: it does not find a process whose parent has ended in between."""
+    Call `look` regularly: it does not find a process whose parent has ended since the last call."""
 
     def __init__(self) -> None:
         self._known: dict[int, psutil.Process] = {}

@@ -51,13 +51,13 @@ class _Runner:
         self._slots = 0
         """Number of slots that the job has."""
         self._seen: tuple[list[psutil.Process], float] = ([], 0.0)
-        """The workers in its slots, and the time since when they are these."""
+        """Workers in the job's slots, and the time since which they are the same."""
         self._frozen: dict[psutil.Process, float] = {}
         """The frozen processes, and the time at which each continues."""
         self._servers: dict[StruckServer, float] = {}
         """The servers and links with a fault, and the time at which it ends."""
         self._waiting: Strike | None = None
-        """The strike after which the job does not run yet."""
+        """Strike from which the job has not recovered yet."""
         self._hasty = False
         """Whether the next strike does not wait until the job runs again."""
         self._up_at = 0.0
@@ -132,7 +132,8 @@ class _Runner:
 
     def _got_on(self) -> bool:
         """Return whether the job has made durable progress since the last strike. A strike destroys
-        progress after the newest checkpoint, so a job that is struck by time alone might never end."""
+        progress after the newest checkpoint, so a job might never end if strikes depended on time
+        alone."""
         return self._plan.progress is None or self._plan.progress(self._job.pid) > self._progress
 
     def _settled(self, seconds: float) -> bool:

@@ -48,7 +48,7 @@ _LATER = (408, 425, 429)
 """HTTP statuses that may be temporary, in addition to those from 500 on."""
 
 Post = Callable[[str, bytes], int]
-"""Posts a body to a URL, and returns the status. Raises OSError if it cannot."""
+"""Function that posts a body to a URL, and returns the status. It raises OSError if it cannot."""
 
 
 class AlertWebhook:

@@ -85,8 +85,8 @@ class RealRuntime(Runtime, Protocol):
     """A runtime whose jobs accept commands."""
 
     def settle(self, job: JobHandle, config: JobConfig) -> None:
-        """Make what users expect next to the job, but the job does not need. Called once for each job
-        of `submit`, from its thread, when commands can find the job."""
+        """Prepare what users expect in addition to the job, but the job does not need. It is called
+        once for each job of `submit`, from the job's thread, when commands can find the job."""
         ...
 
 
@@ -134,7 +134,7 @@ class ControlledRuntime:
 
 
 class ControlledJob(JobHandle):
-    """A JobHandle that passes calls on to the runtime's own, in `job`."""
+    """A JobHandle that passes calls on to the runtime's own handle, `job`."""
 
     def __init__(
         self,

@@ -41,8 +41,8 @@ _DRIVERS = {
 
 
 class HeldNote:
-    """One driver's hold on one job, in the job's store. It never raises an OSError of the store: the
-    job's own work reports it better, and does not depend on the note."""
+    """One driver's note for one job, in the job's store. It never raises an OSError of the store: the
+    job's own work reports such errors better, and does not depend on the note."""
 
     def __init__(self, store: Store, job: JobId, process: ProcessId, owner: str, now_ms: int) -> None:
         self.store = store
@@ -69,9 +69,9 @@ class HeldNote:
         watching: Callable[[str], object] = lambda driver: None,
         looks: Callable[[DriverNote], Driver] | None = None,
     ) -> None:
-        """Take the job, at once if no driver has it. If that is only clear after watching the note for
-        a few seconds, call `watching` with the previous driver. Raise ConfigurationError if another
-        driver runs the job. Its message shows `directory`."""
+        """Take the job; at once if no driver has it. If the note must be watched for a few seconds to
+        find out, call `watching` with the previous driver. Raise ConfigurationError if another driver
+        runs the job. Its message shows `directory`."""
         look = driver_of if looks is None else looks
         first: DriverNote | None = None
         began_ms = 0
@@ -102,7 +102,7 @@ class HeldNote:
     ) -> DriverNote | None:
         """Wait until no driver runs the job, take it, and return None. If it has ended under another
         driver meanwhile, do not take it, and return that driver's note. Call `behind` with each driver
-        for which this one waits. Keep waiting while the store cannot be read."""
+        for which this driver waits. Keep waiting while the store cannot be read."""
         look = driver_of if looks is None else looks
         standby, told = Standby(), ""
         while True:

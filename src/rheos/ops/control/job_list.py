@@ -67,7 +67,7 @@ class ListedJob:
 
     @property
     def state(self) -> str:
-        """Return the state in words. If the job gave no answer, it is what is known without it."""
+        """Return the state as a string. If the job gave no answer, return what is known without one."""
         if self.record.stands_by:
             return STANDING_BY
         if self.status is not None:

@@ -83,8 +83,8 @@ class JsonLines(logging.Formatter):
 
 
 class _Outputs(logging.Handler):
-    """A handler that passes log records to all open logs. A record that a client library repeats passes
-    once per period, and is not printed."""
+    """A handler that passes log records to all open logs. If a client library repeats a record, it
+    passes once per period, and is not printed."""
 
     def __init__(self, open_: list[logging.Handler], *, prints: bool) -> None:
         super().__init__()
@@ -137,7 +137,8 @@ def _end(output: logging.Handler) -> None:
 
 
 class _ToFile(RotatingFileHandler):
-    """A file that is made with the first line. If a line cannot be written, the job ignores it."""
+    """A handler that creates its file with the first line. If a line cannot be written, the job ignores
+    the error."""
 
     def __init__(self, path: Path, job: JobId) -> None:
         super().__init__(path, "a", MAX_FILE_BYTES, OLDER_FILES, "utf-8", delay=True)
@@ -219,7 +220,7 @@ def newest_lines(path: Path, most: int) -> list[LoggedLine]:
 
 
 def following_lines(path: Path) -> Iterator[LoggedLine]:
-    """Yield each line that is written from now on, for ever, waiting for it."""
+    """Yield each line that is written from now on, without end, waiting for it."""
     at = path.stat() if path.exists() else None
     offset = at.st_size if at is not None else 0
     rest = b""

@@ -64,7 +64,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 _REQUEST = BoundedDecoder[Request](Request, max_bytes=2 * MAX_REQUEST_BYTES)
 _MADE = re.compile(f"([^/]+)/(?:request|answers/{_ID})")
-"""Files of a driver, below the folder of all drivers of the job. Other files are not deleted."""
+"""Pattern of the files of a driver, below the folder of all drivers of the job. Other files are not
+deleted."""
 
 
 def _control(job: JobId) -> str:

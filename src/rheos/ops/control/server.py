@@ -125,7 +125,8 @@ class CommandServer:
         return True
 
     def _answer_the_last(self) -> None:
-        """Answer the client that stopped or cancelled the job, although its request ended the job."""
+        """Answer the client that stopped or cancelled the job, although the job has ended by its
+        request."""
         while self._at_work and self._done.poll(2000):
             self._pass_on()
 
@@ -188,7 +189,7 @@ class CommandServer:
                 push.send_multipart(frames)
 
     def _carried_out(self, operation: JobOperation[Any]) -> bytes:
-        """Return the encoded answer."""
+        """Execute the operation, and return the encoded answer."""
         try:
             return encode(Returned(operation.of_job(self._asked)))
         except RheosError as error:

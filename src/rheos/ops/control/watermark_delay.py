@@ -1,5 +1,5 @@
-"""The reasons why an operator's watermark is delayed, from a job's metrics: the splits that hold it
-back since when, and the edges on which it waits for rows. Pure."""
+"""The reasons for the delay of an operator's watermark, from a job's metrics: the splits that hold it
+back, since when they do, and the edges on which it waits for rows. Pure."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class WithHeaders:
 
 
 class DeniedError(Exception):
-    """A refusal. It only tells whether the token or its role is the reason."""
+    """A refusal. Its message only shows whether the token or its role is the reason."""
 
     def __init__(self, status: int, what: str, hint: str) -> None:
         super().__init__(what)
@@ -95,7 +95,7 @@ class DeniedError(Exception):
 
 class Dashboard:
     """The application that serves these jobs. `hosts` are the names by which requests may address this
-    server: so a foreign web page cannot send requests in the name of its reader."""
+    server. So a foreign web page cannot send requests in the name of its reader."""
 
     def __init__(
         self,

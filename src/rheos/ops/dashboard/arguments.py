@@ -263,7 +263,7 @@ def program_file(value: str, job: JobRecord) -> str:
 
 
 def _check_owned(path: Path, value: str) -> None:
-    """Raise ConfigurationError if another user could have put the program there."""
+    """Raise ConfigurationError if another user could have written the program."""
     if os.name != "posix":
         return
     facts = path.stat()
@@ -275,7 +275,7 @@ def _check_owned(path: Path, value: str) -> None:
 
 
 def _within(value: str, place: str) -> str | None:
-    """Return the path if it is the place or below it; else None. A relative path begins at the
+    """Return the path if it is the place or below it; None otherwise. A relative path begins at the
     place."""
     base, path = _local(place), _local(value)
     if base is None:

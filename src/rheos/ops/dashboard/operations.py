@@ -248,8 +248,8 @@ def operations() -> tuple[Operation, ...]:
 
 
 _OLD_NAMES = {"metrics": "figures", "decisions": "story"}
-"""Old names of operations, which answer until 0.3.0. An answer with its operation's name as a key has
-the old name there."""
+"""Old names of operations, which answer until 0.3.0. If an answer has its operation's name as a key, it
+has the old name there."""
 
 
 def _under_old_name(operation: Operation, old: str) -> Operation:

@@ -31,9 +31,10 @@ from rheos.ops.dashboard.replay_guard import GuardExit, surroundings
 MAX_ANSWER_BYTES = 16 << 20
 MAX_REQUEST_BYTES = 64 << 10
 _COMMAND = (sys.executable, "-P", "-m", "rheos.cli.replay_process")
-"""With `-P`, modules in the folder of the job cannot replace those that Rheos imports."""
+"""Start of the command. With `-P`, modules in the folder of the job cannot replace those that Rheos
+imports."""
 _MOST_AT_ONCE = 4
-"""Maximum number over all jobs: each holds the rows that it reads in memory."""
+"""Maximum number of replays over all jobs, because each holds the rows that it reads in memory."""
 
 CheckpointNumber = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
@@ -77,7 +78,7 @@ class ForkRequest(_ReplayAnswer, frozen=True, kw_only=True, rename={"for_": "for
     key: list[Text] = []
     """Columns by which rows are compared; empty: those of the last key_by."""
     from_savepoint: SavepointPath | None = None
-    """As for `why`."""
+    """Folder of a savepoint, as for `why`."""
     allow_dropped: bool = False
     new_aggregates: Literal["null", "since"] | None = None
     samples: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 10

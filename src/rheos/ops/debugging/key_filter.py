@@ -1,7 +1,7 @@
 """Filters out the rows of other keys upstream of the operator. The filter is as close to the source as
 possible: the program shows that the key's columns do not change after it.
 
-All rows of a split decide its event time, so the filter is downstream of that.
+All rows of a split decide its event time, so the filter is downstream of the operator that assigns it.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ number of rows in a turn grows with the length."""
 
 @dataclass
 class Turns:
-    """The choice of the next split, over all sources that have event time in a column."""
+    """Chooses the next split, over all sources that have event time in a column."""
 
     next_ms: dict[tuple[OperatorId, str], int] = field(default_factory=dict)
     """Time of the next row of each open split."""

@@ -114,7 +114,7 @@ def _as_text(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def _held_together(left: pl.DataFrame, key: list[str], columns: list[str]) -> pl.DataFrame:
-    """Return the rows that are not in both, in the order of emission, those with equal keys in
+    """Return the rows that are not in both tables, in the order of emission; rows with equal keys in
     pairs."""
     by = [*(key or columns), _SAME]
     turn = pl.int_range(pl.len()).over([*(key or columns), _SIDE])

@@ -70,7 +70,7 @@ class Extent:
 
 
 _Until = Callable[[str], int]
-"""Returns the end of a split in event time, by its id."""
+"""Function that returns the end of a split in event time, by the split's id."""
 
 
 def reached_ms(restored: Restored) -> int | None:

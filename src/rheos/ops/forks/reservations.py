@@ -28,7 +28,7 @@ _DEPTH = 4
 
 @dataclass(frozen=True)
 class Reservation:
-    """An operator whose output need not be exact, and the reason."""
+    """An operator whose output may differ without a change of the program, and the reason."""
 
     operator: str
     site: Site

@@ -1,7 +1,7 @@
 """A tape: the recorded input of one source between two moments, which can be read any number of times.
 
-So two programs read exactly the same rows, whatever the job has read meanwhile. Each split has a file
-of rows (an Arrow IPC stream), and one of rejected rows if there were any.
+So two programs read exactly the same rows, even if the job has read more in the meantime. Each split
+has a file of rows (an Arrow IPC stream), and one of rejected rows if there were any.
 """
 
 from __future__ import annotations
@@ -317,7 +317,8 @@ class TapedRun:
         return not chain.ended and (worked or not chain.has_caught_up())
 
     def run(self) -> None:
-        """Read all tapes to their ends, the sources in turns. Raise the RheosError of what fails."""
+        """Read all tapes to their ends, the sources in turns. Raise the RheosError of a source or
+        operator that fails."""
         self.open()
         reading = list(self._driver.sources)
         while reading:

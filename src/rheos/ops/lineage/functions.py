@@ -38,7 +38,7 @@ class FunctionTrace:
         self._place = place
         self._restored = restored
         self.call_of: Callable[[], TracedCall] = lambda: TracedCall(CallReason.END)
-        """Returns the current call of the operator."""
+        """Function that returns the current call of the operator."""
         self._given: defaultdict[str, deque[FunctionCall]] = defaultdict(deque)
         """Calls that emitted the records which are in no batch yet, by tag."""
         self._seen: list[int] = []
@@ -52,7 +52,7 @@ class FunctionTrace:
         """Values that were read, and may have been changed in place since."""
         self._timers: dict[tuple[Any, int, bool], list[int]] = {}
         self._held: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-        """Rows that have arrived, by port and time; and the number of arrivals that are in it."""
+        """Rows that have arrived, by port and time; and the number of arrivals that were added."""
         self._looked_at = 0
 
     def details(self, out: Out) -> Sequence[FunctionCall | None]:

@@ -54,7 +54,7 @@ class FunctionCall:
     """The call of a user's function that emitted a row."""
 
     link: int
-    """A link to everything that the call had seen by then."""
+    """Link to everything that the call had seen when it emitted the row."""
     key: Any = None
     window: tuple[int, int] | None = None
     timer_ms: int | None = None

@@ -45,7 +45,7 @@ from rheos.runtimes.host.awaited_calls import wait_for
 
 
 Details = Callable[[Out], Sequence[SplitPlace | FunctionCall | None]]
-"""Returns details of each row that an operator emits, in addition to its call."""
+"""Function that returns details of each row that an operator emits, in addition to its call."""
 
 
 def nothing_known(out: Out) -> Sequence[None]:
@@ -275,8 +275,8 @@ class _Read:
 
     def may_end(self, split: str) -> bool:
         """Return whether a split whose tape is read may end. Splits end one at a time, the slowest
-        first: a job has read them one after the other, and the last one holds event time back. The
-        reader asks again until it may end."""
+        first, because the job has read them one after the other, and the last one holds event time
+        back. The reader asks again until it may end."""
         is_known = split in self._at_end
         self._at_end.setdefault(split, self._reached_ms.get(split, MIN_TIMESTAMP_MS))
         is_behind = split == min(self._at_end, key=self._at_end.__getitem__)

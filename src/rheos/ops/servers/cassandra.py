@@ -40,7 +40,7 @@ _OPENED = (
 )
 """Java's own packages that Cassandra accesses by reflection."""
 _OF_ONE_NODE = ("ring_delay_ms=0", "skip_wait_for_gossip_to_settle=0", "superuser_setup_delay_ms=0")
-"""Options by which it waits for no other node."""
+"""Options with which the node waits for no other node."""
 _LOGGING = """<configuration>
   <appender name="OUT" class="ch.qos.logback.core.ConsoleAppender">
     <encoder><pattern>%d{HH:mm:ss.SSS} %-5level %logger{1}: %msg%n</pattern></encoder>

@@ -1,7 +1,7 @@
 """A server for development and tests: it listens only on loopback, and ends with its starter.
 
 A system is one class that derives from `Server`. It defines how to get it (`install`), how to start it
-(`command`), and which line of its output shows that it is ready. The rest is here.
+(`command`), and which line of its output shows that it is ready. This module does the rest.
 
     new ──start──> running ──stop, kill──> stopped ──start──> running ... ──close──> closed
 

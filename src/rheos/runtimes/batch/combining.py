@@ -1,9 +1,10 @@
 """Windows in two phases: the sender aggregates its rows, and the shuffle carries state instead of rows.
 
 The sender's task runs the window operator itself over its rows, with the lowest possible watermark. So
-nothing fires, and each row's own `__wm` decides whether it is late, as always. At the end the operator
-has its state, in the form of a savepoint. Spark's shuffle moves this state, divided into ranges of key
-groups. The receiver opens the operator from the state of all senders, and all windows fire.
+no window fires, and each row's own `__wm` decides whether it is late, as in other runtimes. At the end
+the operator has its state, in the form of a savepoint. Spark's shuffle moves this state, divided into
+ranges of key groups. The receiver opens the operator from the state of all senders, and all windows
+fire.
 
     rows ─ windows ─ state ═ shuffle ═ state ─ windows ─ results
 
@@ -158,5 +159,5 @@ class CombinedState(Mapping[str, Iterable[pa.Table]]):
             yield pa.Table.from_batches(rest)
 
     def check_read(self) -> None:
-        """Check that all of it was read."""
+        """Check that the operator has read all of it."""
         assert self._next is None, "an operator reads its states in the order in which it declares them"

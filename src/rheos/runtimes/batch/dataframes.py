@@ -99,7 +99,8 @@ class Translation:
     first_attempt: int
     batch_rows: int
     keep: Callable[[Chain, DataFrame], DataFrame]
-    """Returns a DataFrame with the same packed rows that is computed once for all its readers."""
+    """Function that returns a DataFrame with the same packed rows, which is computed once for all its
+    readers."""
     most_bytes: int = 0
     """Maximum size in bytes of the rows that a job can collect."""
     readable_errors: bool = False

@@ -20,8 +20,8 @@ _BLOCK_BYTES = 4 * MIB
 """Approximate size in bytes of the part of each run that is in memory."""
 
 _MERGED_AT_ONCE = 16
-"""Number of successive runs, merged equally often, that are merged into one. So few blocks are in
-memory, and few files are open."""
+"""Number of successive runs, merged equally often, that are merged into one. This limits the blocks in
+memory and the open files."""
 
 Rank: TypeAlias = tuple[int, ...]
 """A row's position in an order: the values of its columns."""

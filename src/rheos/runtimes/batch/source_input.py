@@ -28,7 +28,7 @@ class SplitInput:
 
 @dataclass(frozen=True)
 class SparkRows:
-    """Rows that Spark has read: the named columns, in this order. Nothing needs the others."""
+    """Rows that Spark has read: the named columns, in this order. No operator needs other columns."""
 
     columns: tuple[str, ...]
     ordered: bool
@@ -66,7 +66,7 @@ class ReadBySpark(Source):
 
 
 class _UnorderedSource(SourceOperator):
-    """A source of rows without order: no row is late, whatever preceded it."""
+    """A source of rows without order, so that no row is late."""
 
     def _out(self, columns: list[pa.Array]) -> list[Out]:
         unordered = {WM: MIN_TIMESTAMP_MS, SPLIT: NO_ORDER}

@@ -24,7 +24,7 @@ from rheos.runtimes.host.sockets import listen
 _ZAP = "inproc://zeromq.zap.01"
 _OVER = "inproc://admission"
 _SHARE_OF_HANDLES = 4
-"""Divisor: connections may use this part of the process's file handles."""
+"""Divisor: connections may use this fraction of the process's file handles."""
 _EVENTS = (
     zmq.EVENT_ACCEPTED
     | zmq.EVENT_DISCONNECTED

@@ -149,7 +149,7 @@ class ControlServer:
         self._arrived.clear()
 
     def wake(self) -> None:
-        """End the wait, or the next one. For any thread."""
+        """End the current or the next `wait`. For any thread."""
         self._arrived.set()
 
     def poll(self) -> list[FromServer]:
@@ -183,7 +183,7 @@ class ControlServer:
     # --- the thread -------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Run the thread. If it fails, the master fails, and with it the job, never silently."""
+        """Run the thread. If it fails, the master and the job fail with its error."""
         try:
             self._serve()
         except Exception as error:
@@ -279,7 +279,7 @@ class ControlServer:
                 self._give_up(identity, error)
 
     def _give_up_repeated(self, now: float) -> None:
-        """Give up workers whose tasks Spark has started again, if they are silent since.
+        """Give up workers whose tasks Spark has started again, if they have been silent since then.
 
         In an ordinary stage Spark repeats a failed task, and may run a copy of a slow one. A copy never
         takes part: it waits until Spark or the end of the attempt ends it.

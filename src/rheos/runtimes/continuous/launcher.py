@@ -75,7 +75,8 @@ class SparkLauncher:
         version: str,
         reserved: int = 0,
     ) -> None:
-        """`reserved` is the number of slots for the Spark jobs that publish the job's output."""
+        """Create the launcher. `reserved` is the number of slots for the Spark jobs that publish the
+        job's output."""
         self._reserved = reserved
         scaling = config.scaling
         most = None if scaling is None else scaling.most
@@ -162,7 +163,7 @@ class SparkLauncher:
         self._server.wait(timeout_ms)
 
     def wake(self) -> None:
-        """End the wait, or the next one. For any thread."""
+        """End the current or the next `wait`. For any thread."""
         self._server.wake()
 
     def poll(self) -> list[LauncherEvent]:

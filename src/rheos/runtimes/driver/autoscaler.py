@@ -10,7 +10,7 @@ from rheos.runtimes.driver.scaling import OBSERVE_EVERY_MS, ScalingController, S
 from rheos.runtimes.job import ScalingBounds, ScalingStatus
 
 Rescale = Callable[[int, str], Future[str]]
-"""Requests a parallelism, with the reason."""
+"""Function that requests a parallelism, with the reason."""
 
 
 class Autoscaler:

@@ -15,7 +15,8 @@ from rheos.core.protocol.splits import Split
 from rheos.runtimes.driver.sources_and_sinks import discovered
 
 Answer = Callable[[RheosError | None], Event]
-"""Makes the event that reports the outcome: None for success, or the error."""
+"""Function that creates the event with the outcome of work: from None for success, or from the
+error."""
 
 
 class _Pending(NamedTuple):

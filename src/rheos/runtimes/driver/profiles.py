@@ -18,7 +18,7 @@ _PATIENCE_MS = 10_000
 """Time that a worker may take to answer, in addition to the sampling time."""
 
 Send = Callable[[SampleStacks, int], None]
-"""Sends a message to one subtask."""
+"""Function that sends a message to one subtask."""
 
 
 @dataclass(slots=True)

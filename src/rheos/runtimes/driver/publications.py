@@ -61,7 +61,8 @@ class Publications:
         """Monotonic time at which the job ends without the cleanup; None if no cleanup has begun."""
 
     def recover(self, action: Recover) -> list[Event]:
-        """Begin to publish what the newest checkpoint lists. Return the event if nothing is to do."""
+        """Begin to publish what the newest checkpoint lists. Return the event if there is nothing to
+        publish."""
         if not self._publishes:
             return [Recovered(action.attempt)]
         plan, writer, log = self._plan, self._writer, self._log()
@@ -99,8 +100,9 @@ class Publications:
 
     def clear_away(self, end: EndJob, attempt: Attempt, newest: CheckpointCompleted | None) -> None:
         """Abort output that workers of earlier attempts have staged since this one began, as they may
-        have outlived their driver. The next attempt aborts what remains. Without one, that is garbage
-        next to the output. So the job's end need not wait for a server that does not answer."""
+        have outlived their driver. The next attempt aborts what remains. Without a next attempt, it
+        remains as unused files next to the output. So the end of the job need not wait for a server
+        that does not answer."""
         if end.outcome is Outcome.FAILED or end.finished_before is not None:
             return
         if self._work.busy or not self._publishes:

@@ -36,7 +36,7 @@ from rheos.core.version import VERSION
 from rheos.runtimes.host.stores import check_lasting, open_store
 
 OpenStore = Callable[[str], Store]
-"""Opens a folder by its path or URL. Raises ConfigurationError if it cannot."""
+"""Function that opens a folder by its path or URL. It raises ConfigurationError if it cannot."""
 
 
 def open_folder(directory: str) -> Store:

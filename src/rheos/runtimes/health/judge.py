@@ -74,7 +74,7 @@ MOST_FINDINGS = 20
 
 @dataclass(frozen=True)
 class HeldFinding:
-    """A finding that holds, or held until a moment ago."""
+    """A finding that holds, or that held until a moment ago."""
 
     since_us: int
     seen_us: int

@@ -118,13 +118,13 @@ class JobMoment:
 
 @dataclass(frozen=True, kw_only=True)
 class DetectedFinding:
-    """The result of a kind, from which the judge makes a finding."""
+    """Result of the detection of a kind, from which the judge makes a finding."""
 
     severity: Severity
     what: str
     what_to_do: str
     for_ms: float | None = None
-    """Time for which it has held, if a metric tells; None: since it was first found."""
+    """Time for which the finding has held, if a metric shows it; None: since it was first found."""
     operator: str | None = None
     subtask: int | None = None
     server: str | None = None
@@ -210,7 +210,7 @@ def open_splits(
 
 
 Find: TypeAlias = Callable[[JobMoment], Iterable[DetectedFinding]]
-"""Detects one kind of finding. Pure; yields nothing if the job has no such finding."""
+"""Function that detects one kind of finding. Pure; it yields nothing if the job has no such finding."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,8 +46,8 @@ class SystemClock:
 
 
 class ThreadedIo:
-    """An IoExecutor on `threads` threads. One of them calls `wake` after each completion. Others that
-    deliver something to the mailbox call it, too. Its users bound its queue: a reader requests one
+    """An IoExecutor on `threads` threads. One of them calls `wake` after each completion. Other threads
+    that deliver something to the mailbox call it, too. Its users bound its queue: a reader requests one
     chunk at a time, a checkpoint one write per state."""
 
     def __init__(self, threads: int, wake: Callable[[], None]) -> None:

@@ -73,9 +73,9 @@ def _pickler() -> type[Any]:
         return found
 
     class Pickler(cloudpickle.CloudPickler):  # type: ignore[name-defined,misc]
-        """Omit what msgspec adds to a record class when it first encodes one in this process. It cannot
-        be pickled, and msgspec makes it again where it is missing. Pickle the markers by which
-        `dataclasses.fields` finds fields by name: the cloudpickle of Spark 3.5 copies them."""
+        """Omit what msgspec adds to a record class when it first encodes one in this process. That
+        object cannot be pickled, and msgspec creates it again where it is missing. Pickle the markers
+        by which `dataclasses.fields` finds fields by name: the cloudpickle of Spark 3.5 copies them."""
 
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, type) and _MSGSPEC_NOTES in vars(obj):

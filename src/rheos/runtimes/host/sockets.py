@@ -74,9 +74,10 @@ class SocketFolder:
     """A new folder (0700) for sockets, which exists until `close`. It is among the temporary files, or
     in /tmp if that path is too long for a socket.
 
-    It removes folders that killed processes of this user left there. A name proves nothing, so it
-    removes only a folder that belongs to this user, that nobody else can enter, and whose lock file
-    nobody holds. It removes only sockets from it; if the folder contains anything else, it stays.
+    It removes folders that killed processes of this user left there. The name of a folder proves
+    nothing, so it removes only a folder that belongs to this user, that nobody else can enter, and
+    whose lock file nobody holds. It removes only sockets from it; if the folder contains anything else,
+    it stays.
     """
 
     def __init__(self) -> None:

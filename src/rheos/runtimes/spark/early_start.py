@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
 
 _NEEDS_NONE = re.compile(r"\b(simulated?|SparkSession)\b")
-"""Matches programs that need no JVM, or make a session of their own."""
+"""Pattern of programs that need no JVM, or that create a session of their own."""
 _ANOTHER = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE")
-"""If one of these is set, the JVM already runs, or none is needed."""
+"""Environment variables. If one of these is set, the JVM already runs, or none is needed."""
 _LOOK_EVERY_S = 0.01
 
 

@@ -260,7 +260,7 @@ def _local_settings(master: str) -> dict[str, str]:
 
 
 def activate(session: SparkSession) -> None:
-    """Make it the session that `SparkSession.active()` returns in this thread."""
+    """Make the session the one that `SparkSession.active()` returns in this thread."""
     versions.jvm_class(session, "SparkSession").setActiveSession(session._jsparkSession)
 
 

@@ -21,7 +21,7 @@ _MARK = re.compile(r"rheos-error:([A-Za-z0-9+/=]+):rheos-error")
 _CRASHED = "Python worker exited unexpectedly"
 _EXECUTOR_LOST = re.compile(r"ExecutorLostFailure \(.{0,1000}? Reason: (.{1,300})")
 _TASK = re.compile(r"barrier task ResultTask\(\d+, (\d+)\)|Lost task (\d+)\.\d+ in stage")
-"""Matches the number of the task that failed, which is the subtask's number."""
+"""Pattern of the number of the task that failed, which is the subtask's number."""
 _ABSENT = re.compile(r"rheos-absent:([\w.]+) (.*?):rheos-absent")
 
 
