@@ -119,8 +119,8 @@ WRONG = {
     "SELECT count(price, auction) AS u FROM bids": ("COUNT() with this number of arguments", "auction"),
     "SELECT summ(price) OVER (ORDER BY ts) AS u FROM bids": ("did you mean 'sum'", "summ(price)"),
     "SELECT * FROM TABLE(TUMBEL(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR))": (
-        "unknown window function 'TUMBEL'",
-        "TUMBEL",
+        "unknown table function 'TUMBEL'",
+        "TUMBEL(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)",
     ),
     "SELECT * FROM TABLE(TUMBEL(bids, DESCRIPTOR(ts), INTERVAL '1' HOUR))": (
         "did you mean 'TUMBLE'?",

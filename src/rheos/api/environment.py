@@ -274,8 +274,9 @@ class Environment(HintedBase):
         Args:
             name: The function's name in queries.
             fn: A function of values; of columns (`pl.Series`, `pa.Array`); of expressions (`pl.Expr`);
-                one that yields rows; an `rh.RichFunction`; or, as an aggregate, an
-                `rh.AggregateFunction`.
+                one that yields rows; an `rh.RichFunction`; as an aggregate, an
+                `rh.AggregateFunction`; or, as a table computed from a table, an
+                `rh.KeyedProcessFunction` or its class, which calls make with their arguments.
             returns: The type of its result, if no annotation declares it.
 
         Raises:

@@ -49,6 +49,9 @@ from rheos.core.state.kinds import kind_of
 from rheos.core.state.kinds.value import check_default
 from rheos.core.state.unkeyed_state import unkeyed_shapes
 
+EMITTING = ("process_element", "on_timer")
+"""Methods of a KeyedProcessFunction that emit records."""
+
 _ELSEWHERE: Mapping[type, str] = {
     KeyedProcessFunction: "a keyed stream: .key_by(...).process(...)",
     ProcessFunction: "a stream without keys: stream.process(...)",

@@ -13,6 +13,7 @@ from rheos.api.changelogs import added_table, check_top_n
 from rheos.api.compiled_checks import check_compiled
 from rheos.api.connected_streams import KeyedConnectedStreams, connect_keyed
 from rheos.api.function_checks import (
+    EMITTING,
     check_function,
     check_order,
     check_outputs,
@@ -136,8 +137,7 @@ class KeyedStream(JoinMethods):
                 record, declared = None, batch_output(fn, returns)
             else:
                 record = input_record(fn.process_element, self.schema)
-                methods = ("process_element", "on_timer")
-                declared = emitted_type(fn, KeyedProcessFunction, methods, returns)
+                declared = emitted_type(fn, KeyedProcessFunction, EMITTING, returns)
             sides = side_types(fn)
             method = "process_batch" if isinstance(fn, KeyedBatchFunction) else "process_element"
             check_outputs(fn, declared, sides, method)

@@ -11,7 +11,6 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from rheos.sql.call_parser import CallParser
 from rheos.sql.chains import with_halved_chains
 from rheos.sql.ordered_aggregates import with_groups_inside
 from rheos.sql.syntax_errors import (
@@ -19,10 +18,10 @@ from rheos.sql.syntax_errors import (
     NOTHING_BEHIND,
     NOTHING_BEHIND_COMMA,
     READ_AS,
-    WINDOWS,
     unfinished,
     unreadable,
 )
+from rheos.sql.table_arguments import TableArgumentParser
 from rheos.sql.text import Span, SqlText
 
 
@@ -34,13 +33,7 @@ class _UnreadableError(ParseError):
         self.span = span
 
 
-class _Parser(CallParser):
-    FUNC_TOKENS = {*CallParser.FUNC_TOKENS, TokenType.SESSION}
-    FUNCTION_PARSERS = {
-        **CallParser.FUNCTION_PARSERS,
-        **{name: lambda self, name=name: self._parse_window_function(name) for name in WINDOWS},
-    }
-
+class _Parser(TableArgumentParser):
     # sqlglot ignores a comma or a keyword that nothing follows.
 
     def _parse_csv(
@@ -80,36 +73,6 @@ class _Parser(CallParser):
         if not columns:
             self.raise_error(NO_COLUMNS, self._prev)
         return columns, others
-
-    # Forms of Flink.
-
-    def _parse_window_function(self, name: str) -> exp.Expr:
-        token = self._tokens[self._index - 2]
-        made = exp.Anonymous(this=name, expressions=self._parse_csv(self._parse_window_argument))
-        made.update_positions(token)
-        return made
-
-    def _parse_window_argument(self) -> exp.Expr | None:
-        if self._next.token_type == TokenType.FARROW:
-            name = self._parse_id_var()
-            self._advance()
-            return exp.Kwarg(this=name, expression=self._parse_window_argument())
-        if not self._match(TokenType.TABLE):
-            return self._parse_disjunction()
-        table: exp.Expr | None
-        if self._match(TokenType.L_PAREN, advance=False):
-            table = self._parse_wrapped(self._parse_query_argument)
-        else:
-            table = self._parse_table_parts()
-        if not self._match(TokenType.PARTITION_BY):
-            return table
-        keys = [self._parse_column()]
-        while self._next.text.upper() != "DESCRIPTOR" and self._match(TokenType.COMMA):
-            keys.append(self._parse_column())
-        return exp.PartitionedByProperty(this=table, expressions=keys)
-
-    def _parse_query_argument(self) -> exp.Expr:
-        return exp.Subquery(this=self._parse_select())
 
     def _parse_command(self) -> NoReturn:
         self._parse_as_command(self._prev)

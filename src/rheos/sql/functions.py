@@ -5,6 +5,7 @@ def score(text: pl.Series) -> pl.Series           of columns; returns= declares 
 def total(price: pl.Expr, n: pl.Expr) -> pl.Expr  an expression, which is inlined
 def words(text: str) -> Iterator[Word]            a table
 class Spread(rh.AggregateFunction)                an aggregate
+class Sessions(rh.KeyedProcessFunction)           a table computed from a table
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ import typing
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, ClassVar
+from typing import Any, ClassVar, assert_never
 
 import polars as pl
 import pyarrow as pa
 from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 
+from rheos.api.function_checks import EMITTING, emitted_type
 from rheos.api.function_typing import UNSAID, Signature, declared_type
 from rheos.core.callables import check_kind, check_methods, function_name
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.aggregate_functions import AggregateFunction
-from rheos.core.graph.functions import RichFunction
+from rheos.core.graph.functions import KeyedProcessFunction, RichFunction
 from rheos.core.operators.call import CallForm
 from rheos.core.protocol.columns import without_none
 from rheos.core.protocol.types import arrow_type, schema_of
@@ -35,7 +37,7 @@ from rheos.sql import types
 from rheos.sql.expressions.table import CAST, NAMED, Compiler, OwnCall, Typed
 from rheos.sql.named_aggregates import named_aggregate
 from rheos.sql.syntax_errors import WINDOWS
-from rheos.sql.text import kind
+from rheos.sql.text import SqlText, kind
 
 _TABLES = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator)
 _COLUMNS = {pl.Series: CallForm.SERIES, pa.Array: CallForm.ARROW}
@@ -48,6 +50,7 @@ class FunctionKind(Enum):
     SCALAR = auto()
     TABLE = auto()
     AGGREGATE = auto()
+    PROCESS = auto()
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class UserFunction:
     """For a table function, the type of its rows; None: the expression determines it."""
     record: type | None = None
     """For an aggregate with several arguments, the class in which they are passed."""
+    returns: Any = None
+    """For a process function, the declared type of its rows."""
 
     def arguments(self, compiler: Compiler, node: exp.Expr) -> list[Typed]:
         """Return the arguments of a call with the function's types. Raise ProgramError or
@@ -95,7 +100,7 @@ class UserFunction:
                 f"{function_name(self.fn)}({', '.join(each.name for each in self.takes)})",
             )
         return [
-            _fitted(compiler, compiler.compile(each), self.parameter(place), node)
+            fitted(compiler, compiler.compile(each), self.parameter(place), node)
             for place, each in enumerate(given)
         ]
 
@@ -105,7 +110,8 @@ class UserFunction:
         return found
 
 
-def _fitted(compiler: Compiler, value: Typed, wanted: SqlParameter, node: exp.Expr) -> Typed:
+def fitted(compiler: Compiler, value: Typed, wanted: SqlParameter, node: exp.Expr) -> Typed:
+    """Return an argument of a call with the parameter's type. Raise SchemaError."""
     to = wanted.type
     if to is None:
         return value
@@ -126,24 +132,36 @@ class UserCall(OwnCall):
     function: ClassVar[UserFunction]
 
     def typed(self, compiler: Compiler) -> Typed:
-        of = self.function
-        if of.kind is FunctionKind.EXPRESSION:
+        if self.function.kind is FunctionKind.EXPRESSION:
             return _inlined(compiler, self)
-        hints = {
-            FunctionKind.TABLE: (
-                "returns a table",
-                f"write FROM t, LATERAL TABLE({of.name}(...)) AS f, or LATERAL VIEW {of.name}(...) f",
-            ),
-            FunctionKind.AGGREGATE: ("is an aggregate", "aggregate in the SELECT list or in HAVING"),
-        }
-        what, hint = hints.get(
-            of.kind, ("cannot be called here", "call it in a subquery, and give its result a name")
-        )
-        raise compiler.sql.error(f"{kind(self)} {what}", self, hint)
+        raise self.misplaced(compiler.sql)
+
+    def misplaced(self, sql: SqlText) -> ProgramError:
+        """Return the error for a call at a place where functions of this kind cannot be called."""
+        name, of = self.function.name, self.function.kind
+        match of:
+            case FunctionKind.TABLE:
+                what = "returns a table"
+                hint = f"write FROM t, LATERAL TABLE({name}(...)) AS f, or LATERAL VIEW {name}(...) f"
+            case FunctionKind.AGGREGATE:
+                what, hint = "is an aggregate", "aggregate in the SELECT list or in HAVING"
+            case FunctionKind.PROCESS:
+                what, hint = "computes a table from a table", process_example(name)
+            case FunctionKind.SCALAR | FunctionKind.EXPRESSION:
+                what = "cannot be called here"
+                hint = "call it in a subquery, and give its result a name"
+            case _:
+                assert_never(of)
+        return sql.error(f"{kind(self)} {what}", self, hint)
 
 
 class UserAggregateCall(UserCall, exp.AggFunc):
     """A call of a user's aggregate."""
+
+
+def process_example(name: str) -> str:
+    """Return what to write in order to call a process function."""
+    return f"write FROM {name}(TABLE bids PARTITION BY bidder)"
 
 
 def _inlined(compiler: Compiler, node: UserCall) -> Typed:
@@ -190,7 +208,16 @@ def called(name: str, fn: Any, returns: Any) -> type[UserCall]:
         raise ProgramError(
             f"SQL already has a function {upper}", hint="register the function with another name"
         )
-    of = _aggregate(name, fn) if isinstance(fn, AggregateFunction) else _function(name, fn, returns)
+    match fn:
+        case AggregateFunction():
+            of = _aggregate(name, fn)
+        case KeyedProcessFunction():
+            of = _process(name, fn, fn, (), returns)
+        case type() if issubclass(fn, KeyedProcessFunction):
+            # Only its annotations are read; a call makes an instance with its arguments.
+            of = _process(name, fn, fn.__new__(fn), _constructor(fn), returns)
+        case _:
+            of = _function(name, fn, returns)
     base = UserAggregateCall if of.kind is FunctionKind.AGGREGATE else UserCall
     return type(upper, (base,), {"_sql_names": [upper], "function": of})
 
@@ -262,6 +289,37 @@ def _aggregate(name: str, fn: AggregateFunction[Any]) -> UserFunction:
         )
     parameter = SqlParameter("record", _taken(record, fn), null)
     return UserFunction(name, fn, FunctionKind.AGGREGATE, CallForm.VALUES, (parameter,), None, gives)
+
+
+def _process(
+    name: str,
+    fn: Any,
+    instance: KeyedProcessFunction,
+    takes: tuple[SqlParameter, ...],
+    returns: Any,
+) -> UserFunction:
+    """Return a process function: an instance, or a class with the parameters of its constructor."""
+    check_methods(instance, KeyedProcessFunction, "register_function")
+    emitted = emitted_type(
+        instance, KeyedProcessFunction, EMITTING, returns, method="register_function"
+    )
+    if not len(emitted.schema):
+        raise SchemaError(
+            f"{function_name(fn)} emits no rows", hint="annotate process_element as -> Iterator[Alert]"
+        )
+    gives = pa.struct(list(emitted.schema))
+    return UserFunction(
+        name, fn, FunctionKind.PROCESS, CallForm.VALUES, takes, None, gives, returns=returns
+    )
+
+
+def _constructor(cls: type) -> tuple[SqlParameter, ...]:
+    """Return the parameters of a class."""
+    make = cls.__init__  # type: ignore[misc]
+    if make is object.__init__:
+        return ()
+    [_, *takes], _ = _parameters(make, Signature(make))
+    return tuple(takes)
 
 
 def _parameters(fn: Any, signature: Signature) -> tuple[tuple[SqlParameter, ...], SqlParameter | None]:

@@ -81,6 +81,8 @@ def _list(sql: SqlText, left: SqlRelation, node: exp.Expr) -> tuple[PlanNode, Sq
     if not isinstance(call, UserCall):
         raise sql.error(f"{kind(call)} is not a table function", call, _EXAMPLE)
     of = call.function
+    if of.kind is FunctionKind.PROCESS:
+        raise call.misplaced(sql)
     if of.kind is not FunctionKind.TABLE:
         raise sql.error(
             f"{kind(call)} returns one value per row, not a table",

@@ -93,6 +93,8 @@ class PlanNode(ABC):
     """Names of the fields that hold the inputs."""
     filters_pass: ClassVar[bool] = False
     """Whether a filter on columns of the input may be applied to the input."""
+    calls_user: ClassVar[bool] = False
+    """Whether it calls a user's function, which may count: two such nodes are never computed as one."""
 
     def upstream(self) -> tuple[PlanNode, ...]:
         """Return the inputs."""
@@ -313,6 +315,7 @@ class CallPlan(PlanNode):
     changes: Changes | None
 
     filters_pass: ClassVar[bool] = True
+    calls_user: ClassVar[bool] = True
 
     def summary(self) -> str:
         return f"call {self.spec.summary()}"

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from rheos.core.graph.expression_trees import FAILURES
-from rheos.sql.plan import CallPlan, PlanNode
+from rheos.sql.plan import PlanNode
 
 
 class PlanNumbers:
@@ -36,8 +36,7 @@ class PlanNumbers:
 
     def _shape(self, plan: PlanNode) -> Hashable:
         inputs = {id(each): self.number(each) for each in plan.upstream()}
-        # Functions of the user may count, or ask others.
-        if isinstance(plan, CallPlan):
+        if plan.calls_user:
             return id(plan)
 
         def shape(value: Any) -> Hashable:

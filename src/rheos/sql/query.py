@@ -42,6 +42,7 @@ from rheos.sql.plan import (
     projected,
     renamed,
 )
+from rheos.sql.process_calls import process, process_call, process_functions
 from rheos.sql.ranking import bound, is_rank, limited, numbered, rank_of, ranked, ranks_in
 from rheos.sql.scalar_queries import scalar_queries, with_scalars, with_scalars_of_groups
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
@@ -423,11 +424,15 @@ class Planner:
         if call is not None:
             self.sql.only(node, ("this", "alias"), " of a window function")
             return self._aliased(self._windowed(call), node)
+        if (processed := process_call(node.this)) is not None:
+            self.sql.only(node, ("this", "alias"), " of a process function")
+            return self._aliased(process(self, processed), node)
         if isinstance(node.this, exp.Anonymous):
             of = node.this
             if of.name.upper() == "TABLE" and len(of.expressions) == 1:
                 [of] = of.expressions
-            raise self.sql.unknown("window function", of.name, of, WINDOWS, "the window functions are")
+            known = (*WINDOWS, *process_functions(self.catalog.functions))
+            raise self.sql.unknown("table function", of.name, of, known, "the table functions are")
         if not isinstance(node.this, exp.Identifier):
             raise self.sql.not_computed(node.this)
         self.sql.only(node, ("this", "alias", "version", "db", "catalog"), " of a table")

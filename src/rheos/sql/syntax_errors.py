@@ -62,11 +62,6 @@ def unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
         return sql.error(message, span, "remove the comma, or add the next item")
     if message == NO_COLUMNS:
         return sql.error(message, span, "write SELECT * FROM ...")
-    called = re.search(r"(\w+)\s*\(\s*TABLE\s+$", bare[: span.start], re.IGNORECASE)
-    if called is not None:
-        return sql.unknown(
-            "window function", called[1], Span(*called.span(1)), WINDOWS, "the window functions are"
-        )
     if (missing := _MISSING.match(message)) is not None:
         call = _call(bare, span.start) if word == ")" else None
         if call is not None and issubclass(getattr(exp, missing[1], exp.Expr), exp.Func):

@@ -20,6 +20,7 @@ from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.grouped_plans import WindowedRows
 from rheos.sql.plan import CallPlan, ColumnRole, Columns, Explode, Filter, PlanNode, Project, SqlColumn
+from rheos.sql.table_arguments import TableArgument
 from rheos.sql.text import SqlText
 
 BOUND = pl.Datetime("ms", "UTC")
@@ -71,11 +72,14 @@ def window_call(sql: SqlText, node: exp.Expr) -> WindowCall | None:
     name = node.name.upper()
     example = f"write TABLE({name}(TABLE bids, DESCRIPTOR(ts), {_LENGTHS[name]}))"
     given = _given(sql, node, _ARGUMENTS[name], example)
-    table, keys = given["DATA"], ()
-    if isinstance(table, exp.PartitionedByProperty):
-        if name != "SESSION":
+    table, keys = given["DATA"], tuple[exp.Column, ...]()
+    if isinstance(table, TableArgument):
+        keys = tuple(table.args["keys"])
+        if keys and name != "SESSION":
             raise sql.error("PARTITION BY can only be used with SESSION", node, "group by the keys")
-        table, keys = table.this, tuple(table.expressions)
+        if (order := table.args["order"]) is not None:
+            raise sql.error(f"{name} takes rows in any order", order, "leave out ORDER BY")
+        table = table.this
     if not isinstance(table, exp.Table | exp.Subquery):
         raise sql.error(f"{name} takes a table", table, example)
     time = given["TIMECOL"]
