@@ -704,7 +704,11 @@ def sql() -> dict[str, Wanted]:
 
 
 def sql_functions() -> dict[str, Wanted]:
-    return {"words of bidders": Wanted({"words": list(_words_of_bidders())})}
+    visits = [("ann", 2), ("ann", 1), ("bob", 2)]
+    return {
+        "words of bidders": Wanted({"words": list(_words_of_bidders())}),
+        "visits": Wanted({"visits": [{"user": user, "pages": pages} for user, pages in visits]}),
+    }
 
 
 def sql_patterns() -> dict[str, Wanted]:
