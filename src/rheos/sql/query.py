@@ -431,7 +431,7 @@ class Planner:
             of = node.this
             if of.name.upper() == "TABLE" and len(of.expressions) == 1:
                 [of] = of.expressions
-            known = (*WINDOWS, *process_functions(self.catalog.functions))
+            known = [*WINDOWS, *process_functions(self.catalog.functions)]
             raise self.sql.unknown("table function", of.name, of, known, "the table functions are")
         if not isinstance(node.this, exp.Identifier):
             raise self.sql.not_computed(node.this)
