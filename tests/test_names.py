@@ -1,4 +1,4 @@
-"""Modules and classes are named by nouns, as far as lists of words can tell.
+"""Modules and classes are named by nouns, helpers by what they do, as far as lists of words can tell.
 
 The last word of a name is its noun, so it is no participle, preposition, adverb or pronoun. The first
 word of a module's name is no preposition. A name that is an exception has its reason here.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ PARTICIPLES = words("""
     kept known laid left lost made met paid risen said seen sent shown spelt spent stood taken
     thought told torn used written wound
 """)
+RIDDLES = PREPOSITIONS | ADVERBS | PRONOUNS | PARTICIPLES
 NOUNS = {"feed", "seed", "need", "speed", "bed"}
 """Nouns that end like a participle."""
 NO_NOUNS = PREPOSITIONS | ADVERBS | PRONOUNS | PARTICIPLES
@@ -109,12 +111,21 @@ def modules() -> Iterator[tuple[str, str]]:
             yield str(path.relative_to(SOURCE)), path.name
 
 
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Return the syntax of each module, by its path without suffix."""
+    return {
+        str(file.relative_to(SOURCE).with_suffix("")): ast.parse(file.read_text())
+        for file in sorted(SOURCE.rglob("*.py"))
+    }
+
+
 def classes() -> Iterator[tuple[str, ast.ClassDef]]:
     """Yield each class with the path of its module. A protocol is named by what its classes do."""
-    for file in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and "Protocol" not in map(ast.unparse, node.bases):
-                yield str(file.relative_to(SOURCE).with_suffix("")), node
+                yield path, node
 
 
 def test_modules_are_named_by_nouns() -> None:
@@ -133,6 +144,32 @@ def test_classes_are_named_by_nouns() -> None:
         if path not in EVENTS and not is_noun(words_of(node.name)[-1])
     }
     assert bad == set(CLASSES), "name these classes by what their objects are"
+
+
+def is_riddle(name: str) -> bool:
+    """Return whether a helper's name is a single word that names neither an action nor a result."""
+    return name.startswith("_") and not name.startswith("__") and name.strip("_") in RIDDLES
+
+
+def test_helpers_are_named_by_what_they_do() -> None:
+    bad = {
+        f"{path}:{node.lineno} {node.name}"
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_riddle(node.name)
+    }
+    assert not bad, "name these functions by a verb and its object, such as `_read_rows`"
+
+
+def test_the_rule_finds_riddles() -> None:
+    assert [is_riddle(name) for name in ("_at", "_given", "_made", "_read_rows", "__or__", "of")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("name", ["emptied", "of_changes", "by_time", "Taken", "_Held", "SendTo"])

@@ -427,7 +427,7 @@ MUTATIONS: dict[str, list[Patch]] = {
     "checkpoints after a stop": [(SavepointRequests, "holds", _goes_on_after_stop)],
     "all phases open at once": [(SourceOperator, "open", _all_phases_open)],
     "a phase open when one subtask has read": [(SourcePhases, "begin", _one_has_read)],
-    "a split that is found is read by all": [(SourceOperator, "_own", _read_by_all)],
+    "a split that is found is read by all": [(SourceOperator, "_share_of", _read_by_all)],
     "a split that is known is found again": [(SourceOperator, "found", _read_though_known)],
     "what was found is the driver's to know": [(SplitDiscovery, "begin", _remembered_by_the_driver)],
     "rows that come round behind a snapshot lost": [(inputs.InputGate, "overtake", _recorded_at_once)],

@@ -12,9 +12,9 @@ import rheos
 SOURCES = Path(rheos.__file__).parent
 
 LAZY_IMPORTS = {
-    ("api/environment.py", "rheos.runtimes.batch.lazy_dataframes"): "imports Spark",
-    ("api/environment.py", "rheos.runtimes.batch.runtime"): "imports Spark",
-    ("api/environment.py", "rheos.runtimes.spark.session"): "imports Spark",
+    ("api/program_plans.py", "rheos.runtimes.batch.lazy_dataframes"): "imports Spark",
+    ("api/program_plans.py", "rheos.runtimes.batch.runtime"): "imports Spark",
+    ("api/program_plans.py", "rheos.runtimes.spark.session"): "imports Spark",
     ("api/environment.py", "rheos.sql.session"): "needs the extra rheos[sql]",
     ("api/lookup_tables.py", "rheos.connectors.spark.collecting"): "imports Spark",
     ("api/program_file.py", "rheos.api.environment"): "start-up time: the command line",

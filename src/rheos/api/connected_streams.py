@@ -122,7 +122,7 @@ class _Pair(WithColumns):
         elif self._types[0].event_time and defines(fn, "on_timer"):
             self._go_by_event_time("a timer of event time")
 
-    def _then(
+    def _add_operator(
         self,
         spec: OperatorSpec,
         name: str,
@@ -239,7 +239,7 @@ class ConnectedStreams(_Pair):
         both, methods = TwoFunctions(first, second), ("first", "second")
         spec = CoProcessSpec(both, methods, form, self._records(both, methods))
         record = found[0].record if found[0].record is found[1].record else None
-        return self._then(spec, name, _Emits(DeclaredOutput(found[0].schema, record)))
+        return self._add_operator(spec, name, _Emits(DeclaredOutput(found[0].schema, record)))
 
     def _by_object(
         self, fn: Any, second: Any, base: type, methods: tuple[str, str], form: Form, returns: Any
@@ -252,7 +252,7 @@ class ConnectedStreams(_Pair):
             )
         declared = emitted_type(fn, base, methods, returns, method=form, many=form == "flat_map")
         spec = CoProcessSpec(fn, methods, form, self._records(fn, methods))
-        return self._then(spec, operator_name(form, fn), _Emits(declared))
+        return self._add_operator(spec, operator_name(form, fn), _Emits(declared))
 
     def process(
         self, fn: CoProcessFunction | BroadcastProcessFunction, returns: Any = None
@@ -283,10 +283,12 @@ class ConnectedStreams(_Pair):
             if self._ports[1].broadcast:
                 emits = self._checked(fn, BroadcastProcessFunction, OF_BROADCAST, returns)
                 records, sides = self._records(fn, OF_BROADCAST), tuple(emits.sides)
-                return self._then(BroadcastProcessSpec(fn, records, sides), name, emits)
+                return self._add_operator(BroadcastProcessSpec(fn, records, sides), name, emits)
             emits = self._checked(fn, CoProcessFunction, _ELEMENTS, returns)
             records, sides = self._records(fn, _ELEMENTS), tuple(emits.sides)
-            return self._then(CoProcessSpec(fn, _ELEMENTS, "process", records, sides), name, emits)
+            return self._add_operator(
+                CoProcessSpec(fn, _ELEMENTS, "process", records, sides), name, emits
+            )
 
     def key_by(self, first: str | Sequence[str], second: str | Sequence[str]) -> KeyedConnectedStreams:
         """Partition both streams by key, as connecting two keyed streams does.
@@ -383,7 +385,7 @@ class KeyedConnectedStreams(_Pair):
                 emits = self._checked(fn, base, OF_BROADCAST, returns)
                 self._goes_by_time(fn, base)
                 records, sides = self._records(fn, OF_BROADCAST), tuple(emits.sides)
-                return self._then(KeyedBroadcastProcessSpec(fn, records, sides), name, emits)
+                return self._add_operator(KeyedBroadcastProcessSpec(fn, records, sides), name, emits)
             emits = self._checked(fn, KeyedCoProcessFunction, _ELEMENTS, returns)
             check_order(fn, order, LATE_OF_TWO)
             late: dict[str, StreamType] = {}
@@ -393,7 +395,7 @@ class KeyedConnectedStreams(_Pair):
             else:
                 self._goes_by_time(fn, KeyedCoProcessFunction)
             records, sides = self._records(fn, _ELEMENTS), tuple(emits.sides)
-            return self._then(KeyedCoProcessSpec(fn, records, sides, order), name, emits, late)
+            return self._add_operator(KeyedCoProcessSpec(fn, records, sides, order), name, emits, late)
 
 
 # --- connecting ---------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ class FunctionMethods(Stream):
             check_callable(fn, kind, ["a record"], yields=flat)
             record = input_record(fn, self.schema)
             declared = output_type(fn, returns, method=kind, many=flat)
-            return self._then(MapSpec(fn, flat, record), name, declared)
+            return self._add_operator(MapSpec(fn, flat, record), name, declared)
 
     def map_batches(
         self,
@@ -139,7 +139,7 @@ class FunctionMethods(Stream):
                     "Scored is a dataclass, a pyarrow.Schema or a dict",
                 )
             declared = declared_type(returns)
-            return self._then(MapBatchesSpec(fn, form), name, declared)
+            return self._add_operator(MapBatchesSpec(fn, form), name, declared)
 
     def process(self, fn: ProcessFunction, returns: Any = None) -> DataStream:
         """Call a function for each record, with side outputs and operator state.
@@ -226,7 +226,7 @@ class FunctionMethods(Stream):
 
             given = (fn, returns, capacity, timeout, order, retries, on_timeout)
             spec, declared = mapped(self.schema, *given)
-            return self._then(spec, name, declared)
+            return self._add_operator(spec, name, declared)
 
-    def _then(self, spec: Spec, name: str, declared: DeclaredOutput) -> DataStream:
+    def _add_operator(self, spec: Spec, name: str, declared: DeclaredOutput) -> DataStream:
         return self._at.then(spec, name, declared.schema, declared.record).stream

@@ -42,7 +42,7 @@ def looked_up(
         )
     spec = LookupSpec(
         lookup,
-        _on(schema, lookup, on),
+        _key_columns(schema, lookup, on),
         _columns(schema, lookup, columns),
         how,
         0 if cache_for is None else duration_ms(cache_for),
@@ -54,7 +54,7 @@ def looked_up(
     return spec, pa.schema([*schema, *(f if how == "inner" else f.with_nullable(True) for f in new)])
 
 
-def _on(schema: pa.Schema, lookup: Lookup, on: Any) -> tuple[str, ...]:
+def _key_columns(schema: pa.Schema, lookup: Lookup, on: Any) -> tuple[str, ...]:
     names = (on,) if isinstance(on, str) else tuple(on)
     if len(names) != len(lookup.keys):
         raise ProgramError(

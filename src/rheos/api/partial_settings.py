@@ -98,11 +98,11 @@ def merge(partials: Sequence[PartialSettings], site: Site) -> MergedSettings:
     for partial in partials:
         # Groups come first, so that their single fields override them.
         for name in sorted(partial.values, key=lambda name: "." in name):
-            merged = _with(merged, name, partial.values[name], partial.place(name))
+            merged = _set_value(merged, name, partial.values[name], partial.place(name))
     return merged
 
 
-def _with(merged: MergedSettings, name: str, value: Any, place: Place) -> MergedSettings:
+def _set_value(merged: MergedSettings, name: str, value: Any, place: Place) -> MergedSettings:
     group, _, part = name.partition(".")
     with blamed(place):
         if part:

@@ -83,7 +83,7 @@ class Pattern(HintedBase):
         Raises:
             ProgramError: The name is empty, or the group cannot be part of a pattern.
         """
-        return self._then(Contiguity.NEXT, step)
+        return self._append_step(Contiguity.NEXT, step)
 
     @located_at_call
     def followed_by(self, step: str | Pattern) -> Pattern:
@@ -98,7 +98,7 @@ class Pattern(HintedBase):
         Raises:
             ProgramError: The name is empty, or the group cannot be part of a pattern.
         """
-        return self._then(Contiguity.FOLLOWED_BY, step)
+        return self._append_step(Contiguity.FOLLOWED_BY, step)
 
     @located_at_call
     def followed_by_any(self, step: str | Pattern) -> Pattern:
@@ -113,7 +113,7 @@ class Pattern(HintedBase):
         Raises:
             ProgramError: The name is empty, or the group cannot be part of a pattern.
         """
-        return self._then(Contiguity.FOLLOWED_BY_ANY, step)
+        return self._append_step(Contiguity.FOLLOWED_BY_ANY, step)
 
     @located_at_call
     def not_next(self, name: str) -> Pattern:
@@ -367,7 +367,7 @@ class Pattern(HintedBase):
     def _last(self) -> Part:
         return self._parts[-1]
 
-    def _then(self, contiguity: Contiguity, step: str | Pattern) -> Pattern:
+    def _append_step(self, contiguity: Contiguity, step: str | Pattern) -> Pattern:
         part = _part(step, contiguity)
         return Pattern((*self._parts, part), self._after_match, self._within_ms)
 

@@ -33,12 +33,12 @@ class WholeStreamWindows(WindowedStream):
         return f"<windows {self._windows.window!r} of a non-keyed stream>"
 
     @property
-    def _shown(self) -> pa.Schema:
-        schema = super()._shown
+    def _visible_schema(self) -> pa.Schema:
+        schema = super()._visible_schema
         return schema.remove(schema.get_field_index(ALL))
 
-    def _then(self, spec: Spec, name: str, declared: DeclaredOutput) -> DataStream:
-        windows = super()._then(spec, name, declared).set_parallelism(1).transformation
+    def _add_operator(self, spec: Spec, name: str, declared: DeclaredOutput) -> DataStream:
+        windows = super()._add_operator(spec, name, declared).set_parallelism(1).transformation
         return replace(without_key(windows), results_of=windows, named=windows).stream
 
 

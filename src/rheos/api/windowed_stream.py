@@ -71,14 +71,14 @@ class WindowedStream(WithColumns):
         return f"<windows {self._windows.window!r} of a stream keyed by {keys}>"
 
     def _column_names(self) -> list[str]:
-        return list(self._shown.names)
+        return list(self._visible_schema.names)
 
     @property
     def _type(self) -> StreamType:
         return self._keyed.type
 
     @property
-    def _shown(self) -> pa.Schema:
+    def _visible_schema(self) -> pa.Schema:
         """Columns of the rows, without those that the program does not see."""
         return self._type.schema
 
@@ -108,7 +108,7 @@ class WindowedStream(WithColumns):
                 raise ProgramError(
                     f"{self._windows.name} windows do not end by event time, so no row is late"
                 )
-            return self._with(lateness_ms=lateness_ms(lateness))
+            return self._replace_windows(lateness_ms=lateness_ms(lateness))
 
     def trigger(self, trigger: Trigger) -> WindowedStream:
         """Set when windows fire, instead of at their end.
@@ -129,7 +129,7 @@ class WindowedStream(WithColumns):
         with located(call_site(), "window"):
             _check_instance(trigger, Trigger, "trigger", "rh.triggers.count(100)")
             check_defaults(trigger)
-            return self._with(trigger=trigger)
+            return self._replace_windows(trigger=trigger)
 
     def evictor(self, evictor: Evictor) -> WindowedStream:
         """Drop records of a window as it fires. Until then, all its records are state.
@@ -149,9 +149,9 @@ class WindowedStream(WithColumns):
         """
         with located(call_site(), "window"):
             _check_instance(evictor, Evictor, "evictor", "rh.evictors.count(10)")
-            return self._with(evictor=evictor)
+            return self._replace_windows(evictor=evictor)
 
-    def _with(self, **changes: Any) -> WindowedStream:
+    def _replace_windows(self, **changes: Any) -> WindowedStream:
         return type(self)(self._keyed, replace(self._windows, **changes))
 
     # --- what is computed -------------------------------------------------------------------------
@@ -219,7 +219,7 @@ class WindowedStream(WithColumns):
                 used = {column for agg in checked.values() for column in agg.columns}
                 self._check_has(record, {*self._keyed.port.keys, *used} & set(schema.names))
                 spec = self._triggered(record, aggregates=checked)
-            return self._then(spec, name, DeclaredOutput(result, None))
+            return self._add_operator(spec, name, DeclaredOutput(result, None))
 
     def _aggregated_by(
         self,
@@ -260,7 +260,7 @@ class WindowedStream(WithColumns):
                 said = Signature(function.get_result).result
                 declared = result_type(function.get_result, said, method="aggregate", many=False)
             spec = self._triggered(record, combine=function, kept=kept, fn=process)
-            return self._then(spec, name, declared)
+            return self._add_operator(spec, name, declared)
 
     def reduce(
         self,
@@ -293,13 +293,13 @@ class WindowedStream(WithColumns):
             check_callable(fn, "reduce", ["a record", "another"])
             record = self._one_record(input_record(fn, self._type.schema))
             if process is None:
-                declared = DeclaredOutput(self._shown, self._type.record)
+                declared = DeclaredOutput(self._visible_schema, self._type.record)
             else:
                 _check_instance(process, WindowFunction, "process()", "TopTen()")
                 declared = output_type(process.process, returns, method="process", many=True)
             kept = object if record is None else record
             spec = self._triggered(record, combine=ReducingFunction(fn), kept=kept, fn=process)
-            return self._then(spec, name, declared)
+            return self._add_operator(spec, name, declared)
 
     def process(self, fn: WindowFunction, returns: Any = None) -> DataStream:
         """Call a function once per key and window, with all its records, sorted by event time.
@@ -335,7 +335,7 @@ class WindowedStream(WithColumns):
                 spec: Spec = WindowSpec(windows.window, windows.lateness_ms, {}, fn, record)
             else:
                 spec = self._triggered(self._one_record(record), fn=fn)
-            return self._then(spec, name, declared)
+            return self._add_operator(spec, name, declared)
 
     # --- nodes ------------------------------------------------------------------------------------
 
@@ -381,7 +381,7 @@ class WindowedStream(WithColumns):
                 hint="add the field, or leave out the annotation of the trigger's record",
             )
 
-    def _then(self, spec: Spec, name: str, declared: DeclaredOutput) -> DataStream:
+    def _add_operator(self, spec: Spec, name: str, declared: DeclaredOutput) -> DataStream:
         # Results of windows of processing time have no event time.
         timed = self._windows.time == "event_time" or (
             self._windows.time is None and self._type.event_time

@@ -38,8 +38,8 @@ def show_connectors(as_json: bool, name: str | None = None) -> int:
         return _show_one(name, as_json)
     connectors, formats = CONNECTORS.registered(), FORMATS.registered()
     shown = {
-        "connectors": [_shown(each, details=as_json) for each in connectors],
-        "formats": [_shown(each) for each in formats],
+        "connectors": [_json_of(each, details=as_json) for each in connectors],
+        "formats": [_json_of(each) for each in formats],
     }
     if as_json:
         print(json.dumps(shown, indent=2))
@@ -59,7 +59,7 @@ def _show_one(name: str, as_json: bool) -> int:
     found = listed[name]
     if found.error is not None:
         return report(found.error)
-    shown = _shown(found, details=True)
+    shown = _json_of(found, details=True)
     if as_json:
         print(json.dumps(shown, indent=2))
     else:
@@ -87,7 +87,7 @@ def _capabilities(found: ConnectorRegistration) -> dict[str, list[str]]:
     return able
 
 
-def _shown(each: RegistryEntry[Any], *, details: bool = False) -> dict[str, Any]:
+def _json_of(each: RegistryEntry[Any], *, details: bool = False) -> dict[str, Any]:
     found = each.registration
     shown: dict[str, Any] = {"name": each.name, "distribution": each.distribution}
     if found is None:

@@ -42,7 +42,7 @@ def state_lines(state: KeyState) -> Iterator[str]:
 
 def step_lines(step: DebugStep, inputs: int) -> Iterator[str]:
     """Yield the lines of a step. `inputs` is the number of inputs of the operator."""
-    yield f"{step.number:>4}  {_what(step, inputs)}"
+    yield f"{step.number:>4}  {_step_text(step, inputs)}"
     yield from (f"        {_change(change)}" for change in step.changes)
     yield from (f"        counted {name}: {n}" for name, n in step.counted.items())
     for emitted in step.out:
@@ -51,7 +51,7 @@ def step_lines(step: DebugStep, inputs: int) -> Iterator[str]:
         yield from (f"      ! {line}" for line in str(step.error).splitlines())
 
 
-def _what(step: DebugStep, inputs: int) -> str:
+def _step_text(step: DebugStep, inputs: int) -> str:
     parts = [step.kind.value]
     if step.port is not None and inputs > 1:
         parts.append(f"of input {step.port}")

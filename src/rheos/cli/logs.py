@@ -103,7 +103,9 @@ _STYLES = {EventLevel.INFO: "", EventLevel.WARNING: "yellow", EventLevel.ERROR: 
 
 def show_events(wanted: str, directory: str | None, most: int, as_json: bool) -> int:
     def show() -> int:
-        events = _known(wanted) if directory is None else stored_event_log(wanted, absolute(directory))
+        events = (
+            _events_of(wanted) if directory is None else stored_event_log(wanted, absolute(directory))
+        )
         now_ms = SystemClock().now_ms()
         shown = [ShownEvent.of(event, now_ms) for event in events[:most]]
         return print_list(shown, as_json, msgspec.to_builtins, events_table, "the job has no events")
@@ -128,7 +130,7 @@ def events_table(shown: list[ShownEvent]) -> Table:
     return table
 
 
-def _known(wanted: str) -> list[JobEvent]:
+def _events_of(wanted: str) -> list[JobEvent]:
     """Return the events of a job that runs, or has ended, on this machine."""
     try:
         return job_information(

@@ -47,7 +47,7 @@ def main() -> None:
 
 def answered(asked: AskedReplay) -> AnsweredReplay:
     try:
-        return AnsweredReplay(found=msgspec.Raw(printed(_found(asked)).encode()))
+        return AnsweredReplay(found=msgspec.Raw(printed(_answer(asked)).encode()))
     except RheosError as error:
         return AnsweredReplay(error=ErrorData.of(error))
     except (Exception, SystemExit) as error:
@@ -58,10 +58,10 @@ def answered(asked: AskedReplay) -> AnsweredReplay:
         return AnsweredReplay(error=ErrorData.of(raised))
 
 
-def _found(asked: AskedReplay) -> dict[str, Any]:
+def _answer(asked: AskedReplay) -> dict[str, Any]:
     match asked.operation:
         case "why":
-            return _why(asked.job, msgspec.json.decode(asked.request, type=WhyRequest))
+            return _answer_why(asked.job, msgspec.json.decode(asked.request, type=WhyRequest))
         case "why-not":
             request = msgspec.json.decode(asked.request, type=WhyNotRequest)
             return why_not_object(why_not(asked.job, request.operator, request.key, request.window))
@@ -73,7 +73,7 @@ def _found(asked: AskedReplay) -> dict[str, Any]:
             raise AssertionError(f"the dashboard has no replay operation {asked.operation!r}")
 
 
-def _why(job: str, asked: WhyRequest) -> dict[str, Any]:
+def _answer_why(job: str, asked: WhyRequest) -> dict[str, Any]:
     found = why(
         job,
         asked.sink,

@@ -93,7 +93,7 @@ def _lines(found: WhyResult, inputs: int) -> Iterator[str]:
 
 def _of_row(row: ExplainedRow, inputs: int) -> Iterator[str]:
     at = "" if row.event_time_ms is None else f"  at {_time(row.event_time_ms)}"
-    yield f"{_shown(row.row)}{at}"
+    yield f"{_row_text(row.row)}{at}"
     yield "  path"
     width = max(len(step.operator) for step in row.steps)
     for step in row.steps:
@@ -103,7 +103,7 @@ def _of_row(row: ExplainedRow, inputs: int) -> Iterator[str]:
     yield f"  from {len(row.inputs):,} input row{'' if len(row.inputs) == 1 else 's'}"
     for input in row.inputs[:inputs]:
         at = "" if input.event_time_ms is None else f"  at {_time(input.event_time_ms)}"
-        yield f"    {input.source} {_place(input)}:  {_shown(input.row)}{at}"
+        yield f"    {input.source} {_place(input)}:  {_row_text(input.row)}{at}"
     if len(row.inputs) > inputs:
         yield f"    and {len(row.inputs) - inputs:,} more: --inputs {len(row.inputs)}, or --json"
 
@@ -122,7 +122,7 @@ def _of_step(step: WayStep) -> Iterator[str]:
 
 
 def _of_firing(firing: StepFiring) -> str:
-    of = f" of {_shown(firing.key)}" if firing.key else ""
+    of = f" of {_row_text(firing.key)}" if firing.key else ""
     what = "it emitted rows"
     if firing.timer_ms is not None:
         what = f"the timer{of} at {_time(firing.timer_ms)} fired"
@@ -138,7 +138,7 @@ def _of_firing(firing: StepFiring) -> str:
     return f"{what} at watermark {_time(firing.watermark_ms)}"
 
 
-def _shown(row: Mapping[str, Any]) -> str:
+def _row_text(row: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={_value(value)}" for name, value in row.items())
 
 

@@ -94,7 +94,7 @@ def why_not(job: str, operator: str, key: str | None, window: str | None) -> Wai
     client = JobClient(record)
     metrics = client.metrics()
     held = held_back(client.plan(), metrics, client.history(), operator)
-    kept, why = _kept(record, held, key)
+    kept, why = _pending_for_key(record, held, key)
     return WaitExplanation(metrics.at_ms, held, key, kept, why, _due(span, held, kept))
 
 
@@ -123,7 +123,9 @@ def _moment(text: str, window: str) -> int:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _kept(record: JobRecord, held: WatermarkDelay, key: str | None) -> tuple[PendingForKey | None, str]:
+def _pending_for_key(
+    record: JobRecord, held: WatermarkDelay, key: str | None
+) -> tuple[PendingForKey | None, str]:
     if record.checkpoint_dir is None:
         return None, "the job has no readable checkpoint directory"
     try:

@@ -314,7 +314,7 @@ class _PartReader(WrappedReader):
     def poll(self, max_rows: int) -> Polled:
         polled = self._reader.poll(max_rows)
         if isinstance(polled, TimeReached):
-            return self._within(polled)
+            return self._limit_to_switch(polled)
         if not isinstance(polled, pa.RecordBatch):
             return polled
         columns = [polled.column(name) for name in self._schema.names]
@@ -322,7 +322,7 @@ class _PartReader(WrappedReader):
         self._counted = None
         return rows if self._span is None else self._counting(rows, self._span)
 
-    def _within(self, reached: TimeReached) -> TimeReached:
+    def _limit_to_switch(self, reached: TimeReached) -> TimeReached:
         """Limit event-time progress to the last moment before the switch. Rows after the switch belong
         to the next part, and must not count as late."""
         if self._span is None or self._span.end_us is None:

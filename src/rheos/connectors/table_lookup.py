@@ -76,7 +76,7 @@ class _TableClient(LookupClient):
         found = asked.join(frame, on=names, how="inner", maintain_order="left_right")
         values = found.select(pl.col(f"value.{field.name}") for field in lookup.schema)
         rows = arrow_table(values).rename_columns(lookup.schema.names).cast(lookup.schema)
-        return Found(_one(rows), found[_PLACE].cast(pl.Int32).to_arrow())
+        return Found(_single_batch(rows), found[_PLACE].cast(pl.Int32).to_arrow())
 
     def _current(self) -> pl.DataFrame:
         lookup = self._lookup
@@ -108,6 +108,6 @@ def _named(lookup: TableLookup, table: pa.Table) -> pl.DataFrame:
     return frame
 
 
-def _one(table: pa.Table) -> Batch:
+def _single_batch(table: pa.Table) -> Batch:
     columns: Sequence[pa.Array] = [column.combine_chunks() for column in table.columns]
     return pa.RecordBatch.from_arrays(columns, schema=table.schema)

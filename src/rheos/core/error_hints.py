@@ -51,7 +51,7 @@ def hint_for_error(error: BaseException, columns: Sequence[str] = ()) -> str:
         text = key if isinstance(key, str) else message_of(error)
         asked = re.findall(r"""['"]([^'"]*)['"]""", text) or [text]
         wrong = next((name for name in asked if name not in columns), "")
-        return _among(wrong, columns, "the batch has")
+        return _hint_among(wrong, columns, "the batch has")
     return ""
 
 
@@ -74,10 +74,14 @@ def _hint_for_attribute(name: str, owner: object) -> str:
     if package in _FRAMES:
         return _hint_for_frame(name, owner, *_FRAMES[package])
     if issubclass(kind, Row):
-        return _among(name, kind.columns_, "the record has")
+        return _hint_among(name, kind.columns_, "the record has")
     if any(str(base.__module__).startswith("rheos.core.") for base in kind.__mro__):
         return hint_for(name, dir(kind), ("context", "state"))
-    return _among(name, [field.name for field in fields(kind)], "it has") if is_dataclass(kind) else ""
+    return (
+        _hint_among(name, [field.name for field in fields(kind)], "it has")
+        if is_dataclass(kind)
+        else ""
+    )
 
 
 def _hint_for_frame(name: str, frame: object, system: str, other: str) -> str:
@@ -91,5 +95,5 @@ def _hint_for_frame(name: str, frame: object, system: str, other: str) -> str:
     return f"{first}; {other}" + (f"; or did you mean .{close[0]}(...)?" if close else "")
 
 
-def _among(wrong: str, names: Sequence[str], has: str) -> str:
+def _hint_among(wrong: str, names: Sequence[str], has: str) -> str:
     return names_hint(wrong, names, has)

@@ -146,7 +146,7 @@ class PlugInRegistry(Generic[R]):
 
     def plug_in_names(self) -> list[str]:
         """Return the valid names that other distributions declare."""
-        return [name for name in self._by_name if self._taken(name) is None]
+        return [name for name in self._by_name if self._conflict_of(name) is None]
 
     def registered(self) -> list[RegistryEntry[R]]:
         """Return one entry for each built-in name, and for each name that a distribution declares."""
@@ -171,7 +171,7 @@ class PlugInRegistry(Generic[R]):
 
     def _checked(self, name: str, found: Sequence[EntryPoint]) -> R:
         first, *others = found
-        problem = self._taken(name)
+        problem = self._conflict_of(name)
         if problem is None and others:
             problem = f"so does {_distribution(others[0])}"
         if problem is None and not (name.isidentifier() and name == name.lower()):
@@ -183,7 +183,7 @@ class PlugInRegistry(Generic[R]):
             )
         return self._loaded(first)
 
-    def _taken(self, name: str) -> str | None:
+    def _conflict_of(self, name: str) -> str | None:
         """Return the reason why a plug-in cannot use the name; None if it can."""
         if name in self.built_in:
             return f"Rheos already has a {self.what} of this name"

@@ -86,17 +86,17 @@ def _sample(kind: pa.DataType) -> Any:
 def _no_fit(column: pa.Field, field: Any) -> SchemaError:
     return SchemaError(
         f"a column of type {column.type} cannot be stored in the field {column.name} of the "
-        f"Avro schema, which is {_shown(field['type'])}",
+        f"Avro schema, which is {_schema_text(field['type'])}",
         hint="correct the column's type, or cast it",
     )
 
 
-def _shown(schema: Any) -> str:
+def _schema_text(schema: Any) -> str:
     match schema:
         case str():
             return schema
         case list():
-            return " or ".join(map(_shown, schema))
+            return " or ".join(map(_schema_text, schema))
         case {"logicalType": str(name)}:
             return name
         case _:

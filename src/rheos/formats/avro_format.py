@@ -86,11 +86,11 @@ def avro(
         )
     check_subject(registry, subject)
     if text is not None:
-        _own(text)
+        _parse_user_schema(text)
     return AvroFormat(text, registry, subject)
 
 
-def _own(text: str) -> Any:
+def _parse_user_schema(text: str) -> Any:
     """Return the user's schema in fastavro's form. Raises SchemaError."""
     return _own_parsed(text).schema
 
@@ -116,13 +116,13 @@ class AvroFormat(Format):
     name: ClassVar[str] = "avro"
 
     def own_schema(self) -> pa.Schema | None:
-        return None if self.schema is None else arrow_of(_own(self.schema))
+        return None if self.schema is None else arrow_of(_parse_user_schema(self.schema))
 
     def check_decodes(self, schema: pa.Schema) -> None:
         check_any_column(schema, self.name)
         avro_of(schema)
         if self.schema is not None:
-            own = _own(self.schema)
+            own = _parse_user_schema(self.schema)
             known = [each["name"] for each in own["fields"]]
             for column in schema:
                 if column.name not in known and not column.nullable:
@@ -136,7 +136,7 @@ class AvroFormat(Format):
         avro_of(schema)
         check_has_subject(self.registry, self.subject)
         if self.schema is not None:
-            own = _own(self.schema)
+            own = _parse_user_schema(self.schema)
             fields = own["fields"]
             known = [each["name"] for each in fields]
             for column in schema.names:
@@ -215,14 +215,14 @@ class _AvroDecoder(Decoder):
             raise RowsError(self._unknown[id])
         if id not in self._writers:
             try:
-                self._writers[id] = _known(self._registry, id)
+                self._writers[id] = _fetch_schema(self._registry, id)
             except UnfitSchemaError as error:
                 self._unknown[id] = str(error)
                 raise RowsError(str(error)) from None
         return self._writers[id]
 
 
-def _known(registry: SchemaRegistry, id: int) -> ParsedSchema:
+def _fetch_schema(registry: SchemaRegistry, id: int) -> ParsedSchema:
     """Return a schema of the registry. Raises UnfitSchemaError."""
     schema = registry.schema(id)
     try:
@@ -236,7 +236,7 @@ class _AvroEncoder(Encoder):
     def __init__(self, schema: pa.Schema, format: AvroFormat) -> None:
         self._format = format
         self._text = avro_of(schema) if format.schema is None else format.schema
-        self._schema = _own(self._text)
+        self._schema = _parse_user_schema(self._text)
         self._write = fastavro().schemaless_writer
         self._prefix: bytes | None = None if format.registry is not None else b""
         """Prefix of payloads; None until the schema is registered."""

@@ -49,7 +49,7 @@ def sift(
                 if not all_bad:
                     break
             elif suspects is not None:
-                open_ranges += _around(suspects(), i, j)
+                open_ranges += _split_ranges(suspects(), i, j)
                 suspects = None
             else:
                 middle = (i + j) // 2
@@ -73,11 +73,11 @@ def sift(
     return batch, None if len(good) == rows else good, bad
 
 
-def _around(alone: npt.NDArray[np.int64], i: int, j: int) -> list[tuple[int, int]]:
+def _split_ranges(alone: npt.NDArray[np.int64], i: int, j: int) -> list[tuple[int, int]]:
     """Return the ranges into which rows i to j are split, the last first: each row in `alone` is a
     range, and so are the rows between two of them."""
     if not len(alone):
-        return _around(np.array([(i + j) // 2]), i, j)
+        return _split_ranges(np.array([(i + j) // 2]), i, j)
     ends = np.unique(np.concatenate([[i, j], alone, alone + 1]))
     return list(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))[::-1]
 

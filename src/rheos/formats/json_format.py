@@ -283,7 +283,7 @@ def _judged(field: pa.Field) -> Any:
 class _JsonEncoder(Encoder):
     def __init__(self, schema: pa.Schema) -> None:
         types = pl.DataFrame(schema.empty_table()).schema
-        shown = [_shown(pl.col(name), type_).alias(name) for name, type_ in types.items()]
+        shown = [_json_value(pl.col(name), type_).alias(name) for name, type_ in types.items()]
         self._encoded = pl.struct(shown).struct.json_encode()
 
     def encode(self, rows: Batch) -> pa.Array:
@@ -292,7 +292,7 @@ class _JsonEncoder(Encoder):
         return encoded.to_arrow().cast(pa.binary())
 
 
-def _shown(value: pl.Expr, type_: pl.DataType) -> pl.Expr:
+def _json_value(value: pl.Expr, type_: pl.DataType) -> pl.Expr:
     if isinstance(type_, pl.Datetime):
         digits = {"ms": 3, "us": 6, "ns": 9}[type_.time_unit]
         if type_.time_zone is not None:
@@ -300,10 +300,10 @@ def _shown(value: pl.Expr, type_: pl.DataType) -> pl.Expr:
         return value.dt.strftime(f"%Y-%m-%dT%H:%M:%S%.{digits}fZ")
     if isinstance(type_, pl.List):
         inner = _inner(type_.inner)
-        return value.list.eval(_shown(pl.element(), inner)) if _has_datetime(inner) else value
+        return value.list.eval(_json_value(pl.element(), inner)) if _has_datetime(inner) else value
     if isinstance(type_, pl.Struct) and _has_datetime(type_):
         shown = [
-            _shown(value.struct.field(field.name), _inner(field.dtype)).alias(field.name)
+            _json_value(value.struct.field(field.name), _inner(field.dtype)).alias(field.name)
             for field in type_.fields
         ]
         return pl.when(value.is_not_null()).then(pl.struct(shown))

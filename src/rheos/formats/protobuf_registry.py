@@ -141,13 +141,13 @@ def _check_fields(written: Any, read: Any, seen: set[tuple[str, str]]) -> None:
         ) | {now}:
             raise UnfitSchemaError(
                 f"field {field.number} of {read.full_name} was written as "
-                f"{_shown(before, was)}, which cannot be read as {_shown(field, now)}"
+                f"{_field_text(before, was)}, which cannot be read as {_field_text(field, now)}"
             )
         if field.message_type is not None and before.message_type is not None:
             _check_fields(before.message_type, field.message_type, seen)
 
 
-def _shown(field: Any, kind: str) -> str:
+def _field_text(field: Any, kind: str) -> str:
     named = field.message_type or field.enum_type
     many = "repeated " if field.is_repeated else ""
     return f"{many}{kind if named is None else named.full_name} {field.name}"

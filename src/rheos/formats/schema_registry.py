@@ -115,7 +115,7 @@ class SchemaRegistry:
         """
         if id not in self._schemas:
             what = f"schema {id}"
-            found = self._found(f"/schemas/ids/{id}", kind, what)
+            found = self._find_schema(f"/schemas/ids/{id}", kind, what)
             needed: dict[str, str] = {}
             self._add_references(found, kind, what, needed, {})
             if len(self._schemas) >= _MAX_KEPT:
@@ -123,7 +123,7 @@ class SchemaRegistry:
             self._schemas[id] = KnownSchema(found.schema, needed)
         return self._schemas[id]
 
-    def _found(self, path: str, kind: Kind, what: str) -> _FoundSchema:
+    def _find_schema(self, path: str, kind: Kind, what: str) -> _FoundSchema:
         # The source of a .proto file would require a parser of that language.
         form = "?format=serialized" if kind == "PROTOBUF" else ""
         found: _FoundSchema = self._asked(f"{path}{form}", None, _FoundSchema, what)
@@ -152,7 +152,7 @@ class SchemaRegistry:
             if len(asked) > MAX_REFERENCES:
                 raise UnfitSchemaError(f"{what} refers to more than {MAX_REFERENCES} other schemas")
             path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
-            found = self._found(path, kind, f"{name!r}, which {what} refers to,")
+            found = self._find_schema(path, kind, f"{name!r}, which {what} refers to,")
             self._add_references(found, kind, what, needed, asked)
             needed[name] = found.schema
             if sum(map(len, needed.values())) > MAX_ANSWER_BYTES:

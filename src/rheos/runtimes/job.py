@@ -154,7 +154,7 @@ class JobConfig:
         same name does not treat the other job's staged output as its own, and delete it."""
         if self.checkpoint_dir is None:
             return self.job
-        return JobId(_at(self.job, self.checkpoint_dir))
+        return JobId(_job_key(self.job, self.checkpoint_dir))
 
     @property
     def key(self) -> JobKey:
@@ -176,10 +176,10 @@ def job_key(job: JobId, directory: str | None) -> JobKey:
     if directory is None:
         return JobKey(job)
     shown = redacted(directory).replace("://***@", "://").removeprefix("file://")
-    return JobKey(_at(job, shown))
+    return JobKey(_job_key(job, shown))
 
 
-def _at(job: JobId, directory: str) -> str:
+def _job_key(job: JobId, directory: str) -> str:
     return f"{job}-{zlib.crc32(directory.rstrip('/').encode()):08x}"
 
 

@@ -104,10 +104,10 @@ def _aggregated(compiler: Compiler, node: exp.Expr) -> AggregateCall:
     flags, maker = known
     if not isinstance(call.this, exp.Distinct):
         compiler.sql.only(call, ("this", *flags))
-        return maker(compiler, call, _where(compiler.compile(call.this), condition))
+        return maker(compiler, call, _keep_where(compiler.compile(call.this), condition))
     if isinstance(call.this.expressions[0], exp.Order) or len(call.this.expressions) > 1:
         return _listed(compiler, call, condition)
-    made = maker(compiler, call, _where(compiler.compile(call.this.expressions[0]), condition))
+    made = maker(compiler, call, _keep_where(compiler.compile(call.this.expressions[0]), condition))
     of_distinct = _OF_DISTINCT.get(made.of)
     return _listed(compiler, call, condition) if of_distinct is None else replace(made, of=of_distinct)
 
@@ -159,7 +159,7 @@ def _of_user(compiler: Compiler, node: UserAggregateCall, condition: pl.Expr | N
         fields = {name: value.type for name, value in named.items()}
         expr = pl.when(pl.all_horizontal(there)).then(both) if there else both
         value = Typed(expr, pl.Struct(fields), node)
-    return AggregateCall(_where(value, condition), agg.collect, pl.List(value.type), fold=of)
+    return AggregateCall(_keep_where(value, condition), agg.collect, pl.List(value.type), fold=of)
 
 
 def _named(compiler: Compiler, node: NamedAggregate, condition: pl.Expr | None) -> AggregateCall:
@@ -173,14 +173,14 @@ def _named(compiler: Compiler, node: NamedAggregate, condition: pl.Expr | None) 
         result = node.agg(name).result_type(from_polars(pl.Schema({name: value.type})))
     except SchemaError as error:
         raise compiler.sql.wrong_type(error.what, node, error.hint or CAST) from None
-    return AggregateCall(_where(value, condition), node.agg, types.of_arrow(result))
+    return AggregateCall(_keep_where(value, condition), node.agg, types.of_arrow(result))
 
 
 def _may_be_null(of: UserFunction, name: str) -> bool:
     return any(each.name == name and each.takes_null for each in of.takes)
 
 
-def _where(value: Typed, condition: pl.Expr | None) -> Typed:
+def _keep_where(value: Typed, condition: pl.Expr | None) -> Typed:
     if condition is None:
         return value
     return Typed(pl.when(condition).then(value.expr), value.type, value.node)
@@ -194,14 +194,14 @@ def _count(compiler: Compiler, node: exp.Count, condition: pl.Expr | None) -> Ag
     if isinstance(of, exp.Distinct):
         if len(of.expressions) != 1:
             return _count_rows_of_values(compiler, node, of.expressions, condition)
-        value = _where(compiler.compile(of.expressions[0]), condition)
+        value = _keep_where(compiler.compile(of.expressions[0]), condition)
         return AggregateCall(value, agg.count_distinct, types.BIGINT)
     if isinstance(of, exp.Star | exp.Literal):
         if condition is None:
             return AggregateCall(None, lambda column: agg.count(), types.BIGINT)
         one = Typed(pl.when(condition).then(pl.lit(True)), types.BOOLEAN, node)
         return AggregateCall(one, agg.count, types.BIGINT)
-    return AggregateCall(_where(compiler.compile(of), condition), agg.count, types.BIGINT)
+    return AggregateCall(_keep_where(compiler.compile(of), condition), agg.count, types.BIGINT)
 
 
 def _count_rows_of_values(
@@ -213,7 +213,7 @@ def _count_rows_of_values(
     row = pl.when(there).then(pl.struct([value.expr.alias(name) for name, value in values.items()]))
     of = Typed(row, pl.Struct({name: value.type for name, value in values.items()}), node)
     return AggregateCall(
-        _where(of, condition),
+        _keep_where(of, condition),
         agg.collect,
         types.BIGINT,
         lambda rows: (

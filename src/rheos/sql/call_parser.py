@@ -41,12 +41,12 @@ class CallParser(StatementParser):
     }
 
     def _parse_primary(self) -> exp.Expr | None:
-        return self._at(self._curr, super()._parse_primary())
+        return self._place_at(self._curr, super()._parse_primary())
 
     def _parse_placeholder(self) -> exp.Expr | None:
-        return self._at(self._curr, super()._parse_placeholder())
+        return self._place_at(self._curr, super()._parse_placeholder())
 
-    def _at(self, token: Any, made: exp.Expr | None) -> exp.Expr | None:
+    def _place_at(self, token: Any, made: exp.Expr | None) -> exp.Expr | None:
         if isinstance(made, _LEAVES) and "start" not in made.meta:
             made.update_positions(token)
         return made

@@ -45,7 +45,9 @@ class WithOptions:
         functions = self.connector.functions
         if not {"source", "changes"} & {*functions}:
             raise sql.error(
-                "this connector has no source, so its tables are write-only", self.at, _known()
+                "this connector has no source, so its tables are write-only",
+                self.at,
+                _list_connectors(),
             )
         what = "source" if "source" in functions else "changes"
         given: dict[str, object] = {"schema": table.schema}
@@ -61,7 +63,7 @@ class WithOptions:
         sql = table.sql
         if "sink" not in self.connector.functions:
             raise sql.error(
-                "this connector has no sink, so its tables are read-only", self.at, _known()
+                "this connector has no sink, so its tables are read-only", self.at, _list_connectors()
             )
         fields = {of: column for column, of in table.metadata.items() if column in table.writable}
         named = self.connector.sql_key
@@ -94,7 +96,7 @@ class WithOptions:
         return call_with_options(sql, function, options, self.at, given={**given, **several})
 
 
-def _known() -> str:
+def _list_connectors() -> str:
     return f"the connectors are {', '.join(CONNECTORS.names())}"
 
 

@@ -287,7 +287,7 @@ def _aggregate(name: str, fn: AggregateFunction[Any]) -> UserFunction:
         return UserFunction(
             name, fn, FunctionKind.AGGREGATE, CallForm.VALUES, takes, None, gives, record
         )
-    parameter = SqlParameter("record", _taken(record, fn), null)
+    parameter = SqlParameter("record", _parameter_type(record, fn), null)
     return UserFunction(name, fn, FunctionKind.AGGREGATE, CallForm.VALUES, (parameter,), None, gives)
 
 
@@ -344,7 +344,10 @@ def _parameters(fn: Any, signature: Signature) -> tuple[tuple[SqlParameter, ...]
             )
         annotation, null = without_none(said)
         made = SqlParameter(
-            each.name, _taken(annotation, fn), null or said is UNSAID, each.default is not each.empty
+            each.name,
+            _parameter_type(annotation, fn),
+            null or said is UNSAID,
+            each.default is not each.empty,
         )
         if each.kind is inspect.Parameter.VAR_POSITIONAL:
             further = made
@@ -353,7 +356,7 @@ def _parameters(fn: Any, signature: Signature) -> tuple[tuple[SqlParameter, ...]
     return tuple(takes), further
 
 
-def _taken(annotation: Any, fn: Any) -> pl.DataType | None:
+def _parameter_type(annotation: Any, fn: Any) -> pl.DataType | None:
     """Return the type of a parameter; None for any type."""
     if annotation in (UNSAID, Any, pl.Expr, *_COLUMNS):
         return None

@@ -37,7 +37,7 @@ def window_text(window: Window) -> str:
     return f"{type(window).__name__.lower()} windows ({', '.join(parts)})"
 
 
-def _by(keys: Sequence[str]) -> str:
+def _keys_text(keys: Sequence[str]) -> str:
     return f"by {', '.join(keys)}" if keys else "of all rows"
 
 
@@ -89,7 +89,7 @@ class Aggregate(PlanNode):
     def summary(self) -> str:
         of = ", ".join(f"{name} = {agg}" for name, agg in self.aggregates)
         window = "" if self.window is None else f" in {window_text(self.window)}"
-        return f"aggregate {_by(self.keys)}{window}: {of}"
+        return f"aggregate {_keys_text(self.keys)}{window}: {of}"
 
     def with_filter_below(self, condition: pl.Expr, read: Names) -> PlanNode | None:
         return self.with_filtered_input(0, condition) if read and read <= {*self.keys} else None
@@ -167,7 +167,7 @@ class RankedRows(PlanNode):
     changes: Changes | None
 
     def summary(self) -> str:
-        return f"number rows {_by(self.keys)}"
+        return f"number rows {_keys_text(self.keys)}"
 
     def origins(self) -> Origins:
         return _origins_with_rank(self)
@@ -193,7 +193,7 @@ class TopN(PlanNode):
 
     def summary(self) -> str:
         which = "first" if self.dedup is None else f"{self.dedup.keep} by {self.dedup.order},"
-        return f"{which} {self.n} {_by(self.keys)}"
+        return f"{which} {self.n} {_keys_text(self.keys)}"
 
     def looked_at(self, needed: Names) -> list[Names]:
         # All columns decide between first rows of the same time.
@@ -226,7 +226,7 @@ class OverPlan(PlanNode):
     changes: Changes | None
 
     def summary(self) -> str:
-        return f"over {self.frame} {_by(self.keys)}: {self.over}"
+        return f"over {self.frame} {_keys_text(self.keys)}: {self.over}"
 
     def origins(self) -> Origins:
         of = dict(self.input.origins())
@@ -253,7 +253,7 @@ class MatchPlan(PlanNode):
     changes: None = None
 
     def summary(self) -> str:
-        return f"match {_by(self.keys)}: {self.pattern}"
+        return f"match {_keys_text(self.keys)}: {self.pattern}"
 
     def origins(self) -> Origins:
         # The rows of a variable are not distinguished.

@@ -366,7 +366,7 @@ def _planned(
         aggregates = (("COUNT(*)", agg.count()),)
     if not work.columns:
         work.computed(ALL_ROWS, constant)
-    input = _before(source, tuple(work.exprs), tuple(work.columns))
+    input = _compute_before(source, tuple(work.exprs), tuple(work.columns))
     results = tuple(result_column(input, name, made) for name, made in aggregates)
     kinds = {column.name: column for column in input.columns}
     in_front = tuple(kinds[key] for key in keys)
@@ -378,7 +378,9 @@ def _planned(
     return Aggregate(input, tuple(keys), aggregates, window, columns, changes, only_key)
 
 
-def _before(source: PlanNode, exprs: tuple[pl.Expr, ...], columns: tuple[SqlColumn, ...]) -> PlanNode:
+def _compute_before(
+    source: PlanNode, exprs: tuple[pl.Expr, ...], columns: tuple[SqlColumn, ...]
+) -> PlanNode:
     """Return the plan of the columns computed before grouping. In a changelog, each change contains a
     complete row.
     """

@@ -123,7 +123,7 @@ class ColumnsOfSides:
         found = JoinCondition()
         for each in conditions:
             if not (self._in_time(each, found) or self._equal(each, found)):
-                self._other(each, found)
+                self._assign_condition(each, found)
         return found
 
     def _equal(self, node: exp.Expr, found: JoinCondition) -> bool:
@@ -154,7 +154,7 @@ class ColumnsOfSides:
         named = self.scope.find(node) if isinstance(node, exp.Column) else None
         return ColumnRole.PLAIN if named is None else named.column.role
 
-    def _other(self, node: exp.Expr, found: JoinCondition) -> None:
+    def _assign_condition(self, node: exp.Expr, found: JoinCondition) -> None:
         match self.read(Compiler(self.sql, self.scope).condition(node, "ON")):
             case (True, False):
                 found.of_left.append(node)

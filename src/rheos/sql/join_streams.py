@@ -61,12 +61,12 @@ def joined(plan: JoinPlan, left: DataStream, right: DataStream, known: Known) ->
             for each, which in zip(rows, ("left", "right"), strict=True)
         ]
     one, other = _sides(rows, keys, kept)
-    made = known(_met(plan, one, other), "join", plan.how, *plan.keys.left, *plan.keys.right)
+    made = known(_join_streams(plan, one, other), "join", plan.how, *plan.keys.left, *plan.keys.right)
     exprs = [_column(plan, column, in_window) for column in plan.columns]
     return selected(made, exprs, plan.changes)
 
 
-def _met(plan: JoinPlan, left: KeyedStream, right: KeyedStream) -> DataStream:
+def _join_streams(plan: JoinPlan, left: KeyedStream, right: KeyedStream) -> DataStream:
     how, meeting = plan.how, plan.meeting
     match meeting:
         case CloseInTime():

@@ -75,7 +75,7 @@ class Joining:
         self, left: SqlRelation, right: SqlRelation, conditions: Sequence[exp.Expr]
     ) -> SqlRelation:
         """Return the pairs. Raise ProgramError or SchemaError."""
-        right = _apart(left, right, self.node.this.alias_or_name)
+        right = _rename_columns(left, right, self.node.this.alias_or_name)
         tables = (*left.tables, *right.tables)
         names = [frozenset(column.name for column in each.plan.columns) for each in (left, right)]
         sides = ColumnsOfSides(self.sql, NameScope(self.sql, tables), names[0], names[1])
@@ -84,7 +84,7 @@ class Joining:
         for pair in using:
             found.equal.append(sides.compared(self.node, *(each.column for each in pair)))
         plans = self._filtered(left.plan, right.plan, found, sides.scope)
-        plan = self._met(plans[0], plans[1], found, sides.scope)
+        plan = self._join_plan(plans[0], plans[1], found, sides.scope)
         # Event times are whole milliseconds, and columns may be finer.
         after = [*found.rest, *found.in_time] if self.how == "inner" else []
         compiler = Compiler(self.sql, sides.scope)
@@ -121,7 +121,9 @@ class Joining:
 
     # --- how they meet --------------------------------------------------------------------------------
 
-    def _met(self, left: PlanNode, right: PlanNode, found: JoinCondition, scope: NameScope) -> JoinPlan:
+    def _join_plan(
+        self, left: PlanNode, right: PlanNode, found: JoinCondition, scope: NameScope
+    ) -> JoinPlan:
         meeting: Meeting
         if self.as_of is not None:
             meeting = self._as_of(left, right, found, scope)
@@ -131,7 +133,7 @@ class Joining:
             meeting = self._in_time(left, right, found)
         else:
             meeting = self._all_rows(left, right, found)
-        where = self._where(found, scope, meeting)
+        where = self._condition_of_partners(found, scope, meeting)
         left, right, keys = _keyed(left, right, found.equal)
         left, right = rekeyed(left, keys.left), rekeyed(right, keys.right)
         changes = None
@@ -142,7 +144,9 @@ class Joining:
         columns = (*of_left, *plain(right.columns))
         return JoinPlan(left, right, keys, self.how, meeting, columns, len(of_left), changes, where)
 
-    def _where(self, found: JoinCondition, scope: NameScope, meeting: Meeting) -> pl.Expr | None:
+    def _condition_of_partners(
+        self, found: JoinCondition, scope: NameScope, meeting: Meeting
+    ) -> pl.Expr | None:
         """Return the condition of partners in an outer join: its result depends on which
         rows have no partner."""
         if self.how == "inner":
@@ -322,7 +326,7 @@ def is_single_row(plan: PlanNode) -> bool:
     return isinstance(plan, JoinPlan) and all(map(is_single_row, plan.upstream()))
 
 
-def _apart(left: SqlRelation, right: SqlRelation, alias: str) -> SqlRelation:
+def _rename_columns(left: SqlRelation, right: SqlRelation, alias: str) -> SqlRelation:
     """Return the right side, with columns renamed if the left side has their names."""
     taken = {column.name for column in left.plan.columns}
     names: dict[str, str] = {}

@@ -45,7 +45,7 @@ class LookupJoin:
         keys, rest = self._keys(left, conditions)
         plan, on = with_keys(left.plan, keys, "lookup")
         alias = table.alias_or_name
-        added = self._added(plan, alias)
+        added = self._columns_to_add(plan, alias)
         columns = (*left.plan.columns, *(column for _, column in added))
         names = tuple((column.name, of) for of, column in added)
         plan = LookupPlan(plan, self.lookup, on, names, self.how, columns)
@@ -97,7 +97,7 @@ class LookupJoin:
             return None
         return next((key for key in self.lookup.keys if key.casefold() == node.name.casefold()), None)
 
-    def _added(self, plan: PlanNode, alias: str) -> list[tuple[str, SqlColumn]]:
+    def _columns_to_add(self, plan: PlanNode, alias: str) -> list[tuple[str, SqlColumn]]:
         taken = {column.name for column in plan.columns}
         added = []
         for column in self.lookup.schema:

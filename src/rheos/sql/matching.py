@@ -71,7 +71,7 @@ class _Matching:
         tree = PatternTree(
             pattern.parts(conditions, site),
             self._within_ms(),
-            self._after(pattern),
+            self._skip_of(pattern),
             preferring=True,
             previous=tuple(self.previous),
         )
@@ -220,7 +220,7 @@ class _Matching:
         # A match may last as long as that, to the millisecond.
         return length // timedelta(milliseconds=1) + 1
 
-    def _after(self, pattern: RowPattern) -> AfterMatch:
+    def _skip_of(self, pattern: RowPattern) -> AfterMatch:
         node = self.node.args.get("after")
         match None if node is None else node.args["to"]:
             case None | "PAST LAST ROW":

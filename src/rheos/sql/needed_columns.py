@@ -70,7 +70,9 @@ class _Narrowing:
     def _wanted(self, plan: PlanNode) -> list[Names]:
         """Return the columns that a plan reads of each of its inputs."""
         looked_at = plan.looked_at(self.needed(plan))
-        return [_of(each, names) for each, names in zip(plan.upstream(), looked_at, strict=True)]
+        return [
+            _select_names(each, names) for each, names in zip(plan.upstream(), looked_at, strict=True)
+        ]
 
     def made(self, plan: PlanNode) -> PlanNode:
         number = self._numbers.number(plan)
@@ -86,7 +88,7 @@ class _Narrowing:
             inputs = [
                 _carrying(each, wanted) for each, wanted in zip(inputs, self._wanted(plan), strict=True)
             ]
-        return _over(plan, inputs)
+        return _narrow_step(plan, inputs)
 
     def _projected(self, plan: Project) -> PlanNode:
         needed = self.needed(plan)
@@ -103,7 +105,7 @@ class _Narrowing:
         return replace(plan, input=input, exprs=exprs, columns=columns)
 
 
-def _of(plan: PlanNode, names: Names) -> Names:
+def _select_names(plan: PlanNode, names: Names) -> Names:
     """Return these columns of a plan, and those that identify its changes; at least one column."""
     found = names & names_of(plan)
     if plan.changes is not None:
@@ -119,7 +121,7 @@ def _carrying(plan: PlanNode, wanted: Names) -> PlanNode:
     return Project(plan, tuple(pl.col(column.name) for column in columns), columns, plan.changes)
 
 
-def _over(plan: PlanNode, inputs: Sequence[PlanNode]) -> PlanNode:
+def _narrow_step(plan: PlanNode, inputs: Sequence[PlanNode]) -> PlanNode:
     """Return the step over narrowed inputs: it passes their columns through, and adds its own."""
     before = {column.name for each in plan.upstream() for column in each.columns}
     left = {column.name for each in inputs for column in each.columns}

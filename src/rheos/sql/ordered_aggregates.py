@@ -64,7 +64,7 @@ class ListCall:
         """Return the list of the values that are not null, as ORDER BY and DISTINCT define it."""
         value = value or self.value
         if not self.orders:
-            kept = _where(self.condition, value.expr)
+            kept = _keep_where(self.condition, value.expr)
             of = Typed(kept, value.type, self.node)
             if not self.distinct:
                 return OfList(of, pl.List(value.type), lambda values: values)
@@ -80,7 +80,7 @@ class ListCall:
         orders = zip(self.orders, desc, strict=True)
         first = [bool(each.args.get("nulls_first", not down)) for each, down in orders]
         parts = {_VALUE: value, **{f"by {place}": key for place, key in enumerate(keys)}}
-        of = _struct(self.node, parts, _where(self.condition, value.expr.is_not_null()))
+        of = _struct(self.node, parts, _keep_where(self.condition, value.expr.is_not_null()))
         element = pl.element().struct
         by = [element.field(f"by {place}") for place in range(len(keys))]
         ordered = element.field(_VALUE).sort_by(
@@ -98,13 +98,13 @@ class ListCall:
         """Return an aggregate of the two values of each row. Rows without the second one are left
         out.
         """
-        there = _where(self.condition, second.expr.is_not_null())
+        there = _keep_where(self.condition, second.expr.is_not_null())
         pairs = _struct(self.node, {"a": first, "b": second}, there)
         both = OfList(pairs, pl.List(pairs.type), lambda values: values)
         return over(both, type_, lambda pair: compute(pair.struct.field("a"), pair.struct.field("b")))
 
 
-def _where(condition: pl.Expr | None, value: pl.Expr) -> pl.Expr:
+def _keep_where(condition: pl.Expr | None, value: pl.Expr) -> pl.Expr:
     return value if condition is None else pl.when(condition).then(value)
 
 
@@ -173,7 +173,7 @@ def _last(call: ListCall) -> OfList:
     return OfList(of.value, call.value.type, lambda values: of.result(values).list.last())
 
 
-def _by(call: ListCall, *, greatest: bool) -> OfList:
+def _sort_by(call: ListCall, *, greatest: bool) -> OfList:
     by = call.compiler.compile(call.node.expression)
     return call.of_pairs(
         call.value,
@@ -185,12 +185,12 @@ def _by(call: ListCall, *, greatest: bool) -> OfList:
 
 @_of_lists(exp.ArgMin, knows=("expression",))
 def _min_by(call: ListCall) -> OfList:
-    return _by(call, greatest=False)
+    return _sort_by(call, greatest=False)
 
 
 @_of_lists(exp.ArgMax, knows=("expression",))
 def _max_by(call: ListCall) -> OfList:
-    return _by(call, greatest=True)
+    return _sort_by(call, greatest=True)
 
 
 @_of_lists(exp.Median)

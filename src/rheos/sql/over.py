@@ -71,7 +71,7 @@ def with_over(
                 calls[0].node,
                 "use the same PARTITION BY and ORDER BY for both",
             )
-        plan, values = _over(sql, compiler, calls, plan, place)
+        plan, values = _add_frames(sql, compiler, calls, plan, place)
         found |= {id(call.node): value for call, value in zip(calls, values, strict=True)}
     before = compiler.instead
     return plan, replace(compiler, instead=lambda each: found.get(id(each)) or before(each))
@@ -92,7 +92,7 @@ def _defined(sql: SqlText, call: exp.Window, named: dict[str, exp.Expr]) -> exp.
     return named[name.name.casefold()]
 
 
-def _over(
+def _add_frames(
     sql: SqlText, compiler: Compiler, calls: Sequence[_OverCall], plan: PlanNode, place: int
 ) -> tuple[PlanNode, list[Typed]]:
     """Return the rows with aggregates over frames of one kind, and the values of these aggregates."""

@@ -87,7 +87,7 @@ class Planner:
 
     def query(self, node: exp.Expr) -> PlanNode:
         """Plan a query. Raises ProgramError, SchemaError at the place in the SQL."""
-        planner = self._with(node)
+        planner = self._with_queries(node)
         with_plain_clauses(self.sql, node)
         node = self._without_effect(node)
         if is_first_rows(node):
@@ -118,7 +118,7 @@ class Planner:
             node.set(name, None)
         return node
 
-    def _with(self, node: exp.Expr) -> Planner:
+    def _with_queries(self, node: exp.Expr) -> Planner:
         """Return a planner that knows the queries of WITH."""
         clause = node.args.get("with_")
         if clause is None:
@@ -172,22 +172,22 @@ class Planner:
         window = group_window(self.sql, node)
         where = node.args.get("where")
         conditions = [] if where is None else few_parts(where.this)
-        conditions, members = _apart(conditions)
-        relation = self._from(node, conditions)
+        conditions, members = _split_conditions(conditions)
+        relation = self._join_tables(node, conditions)
         named_by_text(node)
         comparing = [each for each in conditions if next(scalar_queries(each), None) is not None]
         conditions = [each for each in conditions if next(scalar_queries(each), None) is None]
         simple = [each for each in conditions if next(user_calls(each), None) is None]
-        relation = self._where(relation, simple)
+        relation = self._filter_rows(relation, simple)
         relation, calling = with_calls(
             self.sql, relation, [each for each in conditions if each not in simple]
         )
-        relation = self._where(relation, calling)
+        relation = self._filter_rows(relation, calling)
         # Semi-joins come before anti-joins.
         for each in sorted(members, key=lambda each: each.absent):
             relation = with_membership(self, relation, each)
         relation, comparing = with_scalars(self, relation, comparing)
-        relation = self._where(relation, comparing)
+        relation = self._filter_rows(relation, comparing)
         parts = _parts_of_groups(node)
         of_rows = [call for part in parts for call in calls_in(part)] if is_grouped(node) else parts
         relation, _ = with_scalars(self, relation, of_rows)
@@ -224,7 +224,7 @@ class Planner:
             made = distinct(made)
         return made
 
-    def _where(self, relation: SqlRelation, conditions: Sequence[exp.Expr]) -> SqlRelation:
+    def _filter_rows(self, relation: SqlRelation, conditions: Sequence[exp.Expr]) -> SqlRelation:
         """Return the rows for which all conditions hold. A bound on the row number becomes the first n
         rows.
         """
@@ -335,7 +335,7 @@ class Planner:
         clause = node.args.get("from_")
         if clause is None:
             return ()
-        planner = self._with(node)
+        planner = self._with_queries(node)
         relation = planner.table(clause.this)
         for each in node.args.get("joins") or []:
             if isinstance(each.this, exp.Lateral | exp.Unnest):
@@ -349,7 +349,7 @@ class Planner:
 
     # --- FROM -----------------------------------------------------------------------------------------
 
-    def _from(self, node: exp.Select, conditions: list[exp.Expr]) -> SqlRelation:
+    def _join_tables(self, node: exp.Select, conditions: list[exp.Expr]) -> SqlRelation:
         """Return the joined tables. Conditions of WHERE that join tables are removed from WHERE."""
         clause = node.args.get("from_")
         if clause is None:
@@ -544,7 +544,7 @@ def _parts_of_groups(node: exp.Select) -> list[exp.Expr]:
     return [*node.expressions, *(each for name in ("group", "having") if (each := node.args.get(name)))]
 
 
-def _apart(conditions: list[exp.Expr]) -> tuple[list[exp.Expr], list[Membership]]:
+def _split_conditions(conditions: list[exp.Expr]) -> tuple[list[exp.Expr], list[Membership]]:
     """Split conditions into those on single rows, and those on other queries."""
     plain, members = [], []
     for each in conditions:

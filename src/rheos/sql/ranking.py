@@ -430,12 +430,12 @@ def check_result(sql: SqlText, plan: PlanNode) -> None:
                 None,
                 "it can only be used in windows; leave it out of the result of the query",
             )
-    for each in _all(plan):
+    for each in _walk(plan):
         if isinstance(each, RankedRows):
             raise sql.error("each new row would change the numbers of all rows", each.at, _EXAMPLE)
 
 
-def _all(plan: PlanNode) -> Iterator[PlanNode]:
+def _walk(plan: PlanNode) -> Iterator[PlanNode]:
     yield plan
     for each in plan.upstream():
-        yield from _all(each)
+        yield from _walk(each)

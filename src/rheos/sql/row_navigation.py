@@ -168,7 +168,7 @@ class RowNavigation:
     def _instead(self, node: exp.Expr) -> Typed | None:
         name = node.name.casefold() if isinstance(node, exp.Anonymous) else ""
         if isinstance(node, SeenRows):
-            return self._seen(node)
+            return self._compile_extent(node)
         if isinstance(node, exp.First | exp.Last):
             self.sql.only(node, ("this",))
             return self._offset(node, type(node) is exp.First, node.this, 0)
@@ -176,7 +176,7 @@ class RowNavigation:
             return self._called(node, name)
         return self._aggregate(node) if is_aggregate(node) else None
 
-    def _seen(self, node: SeenRows) -> Typed:
+    def _compile_extent(self, node: SeenRows) -> Typed:
         """Compile an expression within FINAL or RUNNING."""
         call, word = node.this, "FINAL" if node.args["final"] else "RUNNING"
         over_rows = is_aggregate(call) or isinstance(call, exp.First | exp.Last)
@@ -231,13 +231,13 @@ class RowNavigation:
             n = int(far[0].name)
         if name in ("first", "last"):
             return self._offset(node, name == "first", value, n)
-        return self._before(node, name, value, n)
+        return self._compile_prev(node, name, value, n)
 
     def _offset(self, node: exp.Expr, first: bool, value: exp.Expr, n: int) -> Typed:
         variable, typed = self._of_one_row(value)
         return self._read(node, variable, typed, n if first else -1 - n)
 
-    def _before(self, node: exp.Expr, name: str, value: exp.Expr, n: int) -> Typed:
+    def _compile_prev(self, node: exp.Expr, name: str, value: exp.Expr, n: int) -> Typed:
         """Compile PREV: an earlier row of the match."""
         if name == "next":
             raise self.sql.error("NEXT is not supported, because it would read later rows", node)

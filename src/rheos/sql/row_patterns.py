@@ -110,7 +110,7 @@ class RowPattern:
 
     def rows_before(self, variable: str) -> int:
         """Return the minimum number of rows in a match before the first row of a variable."""
-        found = _before(self.node, variable)
+        found = _rows_before(self.node, variable)
         assert found is not None, variable
         return found
 
@@ -214,7 +214,7 @@ def _begins(node: exp.Expr) -> Iterator[RowVariable]:
                     return
 
 
-def _before(node: exp.Expr, variable: str) -> int | None:
+def _rows_before(node: exp.Expr, variable: str) -> int | None:
     """Return the minimum number of rows before a variable's first occurrence; None if it does not
     occur.
     """
@@ -222,13 +222,13 @@ def _before(node: exp.Expr, variable: str) -> int | None:
         case RowVariable():
             return 0 if node.this.name == variable else None
         case RepeatedRowPart() | ExcludedRowPart():
-            return _before(node.this, variable)
+            return _rows_before(node.this, variable)
         case RowAlternatives():
-            of_each = (_before(each, variable) for each in node.expressions)
+            of_each = (_rows_before(each, variable) for each in node.expressions)
             return min((before for before in of_each if before is not None), default=None)
     so_far = 0
     for each in node.expressions:
-        before = _before(each, variable)
+        before = _rows_before(each, variable)
         if before is not None:
             return so_far + before
         so_far += _least(each)

@@ -74,7 +74,7 @@ class NameScope:
 
     def column(self, node: exp.Column) -> Typed:
         """Return the column of a node. Raise SchemaError if it does not exist or is ambiguous."""
-        found, rest = self._found(node)
+        found, rest = self._find_column(node)
         if found.column.role is ColumnRole.PROCESSING_TIME and not isinstance(
             node.parent, exp.Select | exp.Alias
         ):
@@ -101,17 +101,17 @@ class NameScope:
     def reads(self, node: exp.Column) -> bool:
         """Return whether a node names a column or a field of one."""
         try:
-            self._found(node)
+            self._find_column(node)
         except ProgramError:
             return False
         return True
 
     def named(self, node: exp.Column) -> Named | None:
         """Return the column that a node names; None if it is a field of a struct or does not exist."""
-        found, rest = self._found(node)
+        found, rest = self._find_column(node)
         return None if rest else found
 
-    def _found(self, node: exp.Column) -> tuple[Named, list[str]]:
+    def _find_column(self, node: exp.Column) -> tuple[Named, list[str]]:
         """Return the column, and the names of the struct fields that are read from it."""
         self.sql.only(node, ("this", "table", "db", "catalog"))
         if isinstance(node.this, exp.Star):
@@ -119,14 +119,14 @@ class NameScope:
         parts = [part.name for part in node.parts]
         if len(parts) > 1 and (tables := [each for each in self.tables if _same(each.alias, parts[0])]):
             columns = [each for table in tables for each in table.columns]
-            return self._one(node, parts[1], columns), parts[2:]
+            return self._single_column(node, parts[1], columns), parts[2:]
         columns = [each for table in self.tables for each in table.columns if not each.qualified]
         if len(parts) > 1 and not any(_same(each.name, parts[0]) for each in columns):
             known = [table.alias for table in self.tables if table.alias is not None]
             raise self.sql.unknown("table", parts[0], node, known, "the tables here are")
-        return self._one(node, parts[0], columns), parts[1:]
+        return self._single_column(node, parts[0], columns), parts[1:]
 
-    def _one(self, node: exp.Column, name: str, columns: Iterable[Named]) -> Named:
+    def _single_column(self, node: exp.Column, name: str, columns: Iterable[Named]) -> Named:
         columns = [*columns]
         found = [each for each in columns if each.name == name]
         found = found or [each for each in columns if _same(each.name, name)]

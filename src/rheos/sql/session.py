@@ -134,7 +134,7 @@ class SqlSession:
         line of their statement.
         """
         sql = replace(_text(text), file=file)
-        with _shown(sql):
+        with _add_sql(sql):
             parsed = parse(sql)
         for each in parsed:
             self.carry_out(sql, each)
@@ -145,7 +145,7 @@ class SqlSession:
         SchemaError.
         """
         site = sql.site_of(statement) or call_site()
-        with done_for(site), located(site), _shown(sql, statement):
+        with done_for(site), located(site), _add_sql(sql, statement):
             ScriptStatements(sql, self).run(statement)
 
     def write(self) -> None:
@@ -156,13 +156,13 @@ class SqlSession:
         self._lowered = len(self.inserts)
         for each, plan in zip(new, pushed([each.plan for each in new]), strict=True):
             site = each.sql.site_of(each.node) or call_site()
-            with done_for(site), located(site), _shown(each.sql, each.node):
+            with done_for(site), located(site), _add_sql(each.sql, each.node):
                 each.write(self.lowering.stream(plan))
 
     def model(self, sql: SqlText, name: str, query: exp.Expr) -> None:
         """Make a query known by a name. Raise ProgramError or SchemaError."""
         site = sql.site_of(query) or call_site()
-        with done_for(site), located(site), _shown(sql, query):
+        with done_for(site), located(site), _add_sql(sql, query):
             if self.catalog.knows(name):
                 raise sql.error(f"the table {name!r} already exists", query, "rename the file")
             self.catalog.add(name, self.planned(sql, query))
@@ -170,7 +170,7 @@ class SqlSession:
     def stream(self, sql: SqlText, query: exp.Expr) -> DataStream:
         """Return the stream of a query. Raises ProgramError, SchemaError."""
         site = sql.site_of(query) or call_site()
-        with done_for(site), located(site), _shown(sql, query):
+        with done_for(site), located(site), _add_sql(sql, query):
             return self.lowering.stream(self._pushed(sql, query))
 
     def explanation(self, sql: SqlText, query: exp.Expr, table: DeclaredTable | None = None) -> str:
@@ -200,7 +200,7 @@ class SqlSession:
     def query(self, text: Any, ttl: TimeToLive | None = None) -> DataStream:
         """Return the stream of a query. Raise ProgramError or SchemaError."""
         sql = _text(text)
-        with _shown(sql):
+        with _add_sql(sql):
             query, plan = self._planned_alone(sql, ttl)
             # A copy: the same stream may be the result of another query, too.
             at = self.lowering.stream(plan).transformation
@@ -217,7 +217,7 @@ class SqlSession:
     def explained(self, text: Any, ttl: TimeToLive | None = None) -> str:
         """Describe the plan of a query, and how it would run. Raise ProgramError or SchemaError."""
         sql = _text(text)
-        with _shown(sql):
+        with _add_sql(sql):
             return self._explanation(self._planned_alone(sql, ttl)[1])
 
     def _planned_alone(self, sql: SqlText, ttl: TimeToLive | None) -> tuple[exp.Expr, PlanNode]:
@@ -245,7 +245,7 @@ def _text(text: Any) -> SqlText:
 
 
 @contextmanager
-def _shown(sql: SqlText, at: exp.Expr | None = None) -> Iterator[None]:
+def _add_sql(sql: SqlText, at: exp.Expr | None = None) -> Iterator[None]:
     """Add the SQL to errors of the streams that a query becomes."""
     try:
         yield

@@ -81,13 +81,13 @@ def _compared(planner: Planner, node: exp.Intersect | exp.Except) -> PlanNode:
     counts = [exp.Sum(this=exp.column(name, quoted=True)) for name in (here, there)]
     united = _united(planner, marked, node)
     if not node.args.get("distinct"):
-        return _as_often(planner, united, columns, _left(node, *counts), count)
+        return _as_often(planner, united, columns, _count_in_result(node, *counts), count)
     wanted = exp.GT if isinstance(node, exp.Intersect) else exp.EQ
     is_there = wanted(this=counts[1], expression=exp.Literal.number(0))
     return _by_all(planner, united, columns, having=exp.and_(_positive(counts[0]), is_there))
 
 
-def _left(node: exp.Intersect | exp.Except, here: exp.Expr, there: exp.Expr) -> exp.Expr:
+def _count_in_result(node: exp.Intersect | exp.Except, here: exp.Expr, there: exp.Expr) -> exp.Expr:
     """Return how often a row is in the result, from its number on each side."""
     if isinstance(node, exp.Intersect):
         return exp.Least(this=here, expressions=[there], ignore_nulls=False)

@@ -59,12 +59,12 @@ class SqlText:
     def error(self, what: str, at: exp.Expr | Span | None, hint: str | None = None) -> ProgramError:
         """Return the error for a place."""
         return ProgramError(
-            self._placed(what, at), hint=hint, detail=self._shown(at), site=self._site(at)
+            self._placed(what, at), hint=hint, detail=self._underline(at), site=self._site(at)
         )
 
     def wrong_type(self, what: str, at: exp.Expr | Span | None, hint: str) -> SchemaError:
         return SchemaError(
-            self._placed(what, at), hint=hint, detail=self._shown(at), site=self._site(at)
+            self._placed(what, at), hint=hint, detail=self._underline(at), site=self._site(at)
         )
 
     def unknown(
@@ -171,7 +171,7 @@ class SqlText:
         """Return the place of a statement in its file; None if it is not from a file."""
         return self._site(statement)
 
-    def _shown(self, at: exp.Expr | Span | None) -> str:
+    def _underline(self, at: exp.Expr | Span | None) -> str:
         """Return the line with the place underlined."""
         span = _whole(self.text, self._span(at))
         if span is None and at is not None:

@@ -228,9 +228,9 @@ def _to_number(value: pl.Expr, kind: pl.DataType, to: pl.DataType) -> pl.Expr | 
         return None
     if is_floating(kind) and is_integer(to):
         if to in (INT, BIGINT):
-            return _within(value, to)
+            return _limit_to_type(value, to)
         # Java makes bytes and shorts of the last bits of an INT.
-        return _within(value, INT).cast(to, wrap_numerical=True)
+        return _limit_to_type(value, INT).cast(to, wrap_numerical=True)
     if (is_integer(kind) or is_decimal(kind)) and is_integer(to):
         return value.cast(to, wrap_numerical=True)
     return value.cast(to, strict=False)
@@ -244,7 +244,7 @@ def whole_number_of(text: pl.Expr, form: str) -> pl.Expr:
     return pl.when(fits).then(digits)
 
 
-def _within(value: pl.Expr, to: pl.DataType) -> pl.Expr:
+def _limit_to_type(value: pl.Expr, to: pl.DataType) -> pl.Expr:
     """Return a float without its fraction, limited to the range of the type."""
     most = _RANGES[type(to)]
     whole = pl.when(value.is_nan()).then(0.0).otherwise(value.cast(DOUBLE))
@@ -364,7 +364,7 @@ def _to_timestamp(value: pl.Expr, kind: pl.DataType, to: pl.Datetime) -> pl.Expr
         micros = pl.when(seconds.is_between(-most, most)).then(seconds * 1_000_000).otherwise(beyond)
         return moment(pl.when(value.is_not_null()).then(micros))
     if is_floating(kind):
-        return moment(pl.when(value.is_finite()).then(_within(value.cast(DOUBLE) * 1e6, BIGINT)))
+        return moment(pl.when(value.is_finite()).then(_limit_to_type(value.cast(DOUBLE) * 1e6, BIGINT)))
     if kind == BOOLEAN:
         return moment(value.cast(BIGINT))
     return None

@@ -71,7 +71,7 @@ def window_call(sql: SqlText, node: exp.Expr) -> WindowCall | None:
         return None
     name = node.name.upper()
     example = f"write TABLE({name}(TABLE bids, DESCRIPTOR(ts), {_LENGTHS[name]}))"
-    given = _given(sql, node, _ARGUMENTS[name], example)
+    given = _read_arguments(sql, node, _ARGUMENTS[name], example)
     table, keys = given["DATA"], tuple[exp.Column, ...]()
     if isinstance(table, TableArgument):
         keys = tuple(table.args["keys"])
@@ -114,7 +114,7 @@ def by_the_clock(window: Window) -> Window:
     return replace(window, time="processing_time")
 
 
-def _given(
+def _read_arguments(
     sql: SqlText, node: exp.Anonymous, names: tuple[str, ...], example: str
 ) -> Mapping[str, exp.Expr]:
     given: dict[str, exp.Expr] = {}

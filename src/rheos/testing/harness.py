@@ -213,13 +213,13 @@ def check_example(
     """
     first = replay(example)
     if golden is not None:
-        _same("whole", golden, _shown(first), example.last_by)
+        _same("whole", golden, _visible_rows(first), example.last_by)
     for way in REPLAYS[1:]:
         _same(way.name, first, replay(example, way), example.last_by)
     return first
 
 
-def _shown(rows: Rows) -> Rows:
+def _visible_rows(rows: Rows) -> Rows:
     """Return rows without the hidden columns."""
     return {
         output: [
@@ -324,9 +324,9 @@ class _Run:
         elif of_port.broadcast:
             parts = [batch] * len(self._subtasks)
         pairs = zip(self._subtasks, parts, strict=False)
-        self._drive([self._given(op, port, part) for op, part in pairs if part is not None])
+        self._drive([self._process_batch(op, port, part) for op, part in pairs if part is not None])
 
-    def _given(self, op: Operator, port: int, batch: pa.RecordBatch) -> Iterator[Out]:
+    def _process_batch(self, op: Operator, port: int, batch: pa.RecordBatch) -> Iterator[Out]:
         if not isinstance(op, AsyncOperator):
             return op.on_batch(port, batch)
         begun = op.begin(port, batch)

@@ -110,7 +110,7 @@ def row_of(text: str, schema: pa.Schema, start: datetime) -> dict[str, Any]:
 
 def shown_row_of(row: Mapping[str, Any], schema: pa.Schema, start: datetime) -> str:
     """Format a row so that `row_of` can parse it."""
-    return ",".join(_shown(row[field.name], field.type, start) for field in schema)
+    return ",".join(_value_text(row[field.name], field.type, start) for field in schema)
 
 
 def _value(text: str, field: pa.Field, start: datetime) -> Any:
@@ -163,7 +163,7 @@ def _unfit(text: str) -> Any:
     raise ValueError(text)
 
 
-def _shown(value: Any, kind: pa.DataType, start: datetime) -> str:
+def _value_text(value: Any, kind: pa.DataType, start: datetime) -> str:
     if value is None:
         return NULL
     if isinstance(value, bool):

@@ -54,7 +54,7 @@ class Agreement:
             try:
                 done = self.run(drawn)
             except Exception as error:
-                error.add_note(f"seed {seed}: {drawn}\n{_again(seed)}")
+                error.add_note(f"seed {seed}: {drawn}\n{_repeat_hint(seed)}")
                 raise
             found = self._difference(wanted, done)
             if found:
@@ -81,7 +81,7 @@ class Agreement:
                     f"seed {drawn.seed}: the rows differ from those of a run without faults",
                     *found,
                     f"smallest case that shows it: {drawn}",
-                    _again(drawn.seed),
+                    _repeat_hint(drawn.seed),
                 ]
             )
         )
@@ -97,8 +97,8 @@ class Agreement:
                 lines.append(
                     f"output {name!r}: {len(rows)} rows are expected, but {table.num_rows} arrived"
                 )
-                lines += _some("missing:      ", expected - got)
-                lines += _some("not expected: ", got - expected)
+                lines += _first_rows("missing:      ", expected - got)
+                lines += _first_rows("not expected: ", got - expected)
         return lines
 
     def _settled(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -128,7 +128,7 @@ def _as_rows(rows: Sequence[Any], schema: pa.Schema) -> list[dict[str, Any]]:
     return found
 
 
-def _without(*kinds: str) -> Callable[[DrawnSettings], DrawnSettings]:
+def _disable_faults(*kinds: str) -> Callable[[DrawnSettings], DrawnSettings]:
     none: dict[str, Any] = dict.fromkeys(kinds, 0.0)
     return lambda drawn: replace(drawn, faults=replace(drawn.faults, **none))
 
@@ -138,12 +138,12 @@ _LESS: Sequence[Callable[[DrawnSettings], DrawnSettings]] = (
     lambda drawn: replace(drawn, requests=Requests(), min_parallelism=None),
     lambda drawn: replace(drawn, parallelisms=(1,)),
     lambda drawn: replace(drawn, parallelisms=drawn.parallelisms[:1]),
-    *map(_without, _KINDS),
+    *map(_disable_faults, _KINDS),
 )
 """Simplifications of a world; those that simplify most come first."""
 
 
-def _some(what: str, rows: Counter[str]) -> list[str]:
+def _first_rows(what: str, rows: Counter[str]) -> list[str]:
     shown = sorted(rows.elements())
     more = len(shown) - _SHOWN
     return [f"    {what} {row}" for row in shown[:_SHOWN]] + (
@@ -151,5 +151,5 @@ def _some(what: str, rows: Counter[str]) -> list[str]:
     )
 
 
-def _again(seed: int) -> str:
+def _repeat_hint(seed: int) -> str:
     return f"to repeat: simulate(..., seeds=[{seed}]); or pytest --rheos-seeds={seed}, with the fixture"

@@ -117,7 +117,7 @@ def check_timeline(
 
     with located(call_site()):
         with harness() as plain:
-            lines = [_line(*each, plain) for each in _written(timeline)]
+            lines = [_line(*each, plain) for each in _split_lines(timeline)]
             _compare(lines, _run(plain, lines, restarts=False), "")
         if restarts:
             with harness() as restarted:
@@ -128,7 +128,7 @@ def check_timeline(
 # --- reading --------------------------------------------------------------------------------------
 
 
-def _written(timeline: str) -> Iterator[tuple[int, list[str], list[str]]]:
+def _split_lines(timeline: str) -> Iterator[tuple[int, list[str], list[str]]]:
     """Return the lines with content: their number, steps and expected rows."""
     for number, text in enumerate(timeline.splitlines(), 1):
         with _in_line(number):

@@ -103,8 +103,8 @@ class Watched(MemoryStore):
         if happens is not None:
             happens()
 
-    def _written(self, path: str, data: bytes) -> None:
-        super()._written(path, data)
+    def _write(self, path: str, data: bytes) -> None:
+        super()._write(path, data)
         number = int(path[-15:-5])
         self.made.setdefault(number, data)
         self._history.append(sorted(self.files))

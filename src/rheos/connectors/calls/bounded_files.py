@@ -45,12 +45,12 @@ class BoundedFile(_WrappedFile):
         self._opened = opened
 
     def read(self, *args: Any) -> Any:
-        return self._again("read", *args)
+        return self._read_again("read", *args)
 
     def readline(self, *args: Any) -> Any:
-        return self._again("readline", *args)
+        return self._read_again("readline", *args)
 
-    def _again(self, method: str, *args: Any) -> Any:
+    def _read_again(self, method: str, *args: Any) -> Any:
         """Read from the current position. A try that has failed may have moved it, and the file system
         may have been replaced: so the next try opens the file again."""
         position = self._file.tell()

@@ -50,7 +50,7 @@ class RecordEnds:
         raw = np.frombuffer(data, np.uint8)
         ends = np.flatnonzero(raw == NEWLINE)
         if self._quote in data:
-            outside = self._outside(raw, ends, final)
+            outside = self._ends_outside_quotes(raw, ends, final)
             if outside is None:
                 return self._one_by_one(data, final=final)
             ends = outside
@@ -61,7 +61,7 @@ class RecordEnds:
             return np.empty(0, np.int64), 0
         return np.concatenate(([0], ended[:-1])), int(ended[-1])
 
-    def _outside(
+    def _ends_outside_quotes(
         self, raw: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], final: bool
     ) -> npt.NDArray[np.int64] | None:
         """Return the line ends outside of quotes; None if a quote is at a position where none is

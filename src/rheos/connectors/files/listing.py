@@ -150,13 +150,13 @@ def _expand(path: str, format: str | None, *, grows: bool = False) -> dict[str, 
             found = {
                 name: info
                 for name, info in system.find(inner, detail=True).items()
-                if not _hidden(name[len(inner) :]) and (format or by_name(name))
+                if not _is_hidden(name[len(inner) :]) and (format or by_name(name))
             }
         else:
             found = {
                 name: info
                 for name, info in system.glob(inner, detail=True).items()
-                if system.isfile(name) and not _hidden(name.rsplit("/", 1)[-1])
+                if system.isfile(name) and not _is_hidden(name.rsplit("/", 1)[-1])
             }
             if not found and not has_magic(inner):
                 raise InputError(f"the file or folder {path} does not exist", hint="correct the path")
@@ -169,7 +169,7 @@ def _expand(path: str, format: str | None, *, grows: bool = False) -> dict[str, 
     return {name if local else system.unstrip_protocol(name): info for name, info in found.items()}
 
 
-def _hidden(path: str) -> bool:
+def _is_hidden(path: str) -> bool:
     *folders, name = (part for part in path.split("/") if part)
     return name[0] in "._" or any(
         folder[0] == "." or (folder[0] == "_" and "=" not in folder) for folder in folders

@@ -210,7 +210,7 @@ class TopicConsumer(SourceClient):
                 within_s=_LOOKED_WITHIN_S,
             )
             self._watch = TopicWatch(cluster, time.monotonic)
-            self._consumer = self._made()
+            self._consumer = self._make_client()
             self._decoder = MessageDecoder(self._decoding)
             self._read()
         except RheosError as error:
@@ -225,7 +225,7 @@ class TopicConsumer(SourceClient):
                     self._consumer.close()
             self._ctx.wake()
 
-    def _made(self) -> Any:
+    def _make_client(self) -> Any:
         own: dict[str, Any] = {
             "group_id": self._group or _NO_GROUP,
             # the client reports an invalid offset, and never skips records
@@ -435,7 +435,7 @@ class TopicConsumer(SourceClient):
         if is_refusal(error):
             self._refused = error
         elif error.code() == client().KafkaError._ALL_BROKERS_DOWN:
-            self._away(error)
+            self._note_failure(error)
 
     def _on_commit(self, error: Any, _offsets: Any) -> None:
         if error is not None:
@@ -446,9 +446,9 @@ class TopicConsumer(SourceClient):
         found = self._error(error)
         if not may_pass(found):
             raise found
-        self._away(error)
+        self._note_failure(error)
 
-    def _away(self, error: Any) -> None:
+    def _note_failure(self, error: Any) -> None:
         self._count(AWAY)
         SERVERS_AWAY.failed(self, self._error(error).what)
         if self._watch is not None:

@@ -64,7 +64,7 @@ class MessageDecoder:
         decoded = self._decoder.decode(payloads)
         metadata, unfit = metadata_columns(messages, self._decoding.metadata, self._decoding.schema)
         if unfit:
-            decoded = _without(decoded, unfit, payloads)
+            decoded = _drop_bad_rows(decoded, unfit, payloads)
         rows = self._rows(decoded, metadata)
         return [self._chunk(rows, decoded, offsets, run) for run in runs]
 
@@ -101,7 +101,7 @@ class MessageDecoder:
         return RecordChunk.of(rows.slice(begin, end - begin), offsets[origin], bad, after)
 
 
-def _without(decoded: Decoded, unfit: Unfit, payloads: pa.Array) -> Decoded:
+def _drop_bad_rows(decoded: Decoded, unfit: Unfit, payloads: pa.Array) -> Decoded:
     """Return the rows without those of further bad payloads."""
     origin = np.arange(len(payloads)) if decoded.origin is None else decoded.origin
     kept = ~np.isin(origin, list(unfit))

@@ -82,7 +82,7 @@ class RecordLayout:
                 f"{of_rows}= is set per row",
                 hint="leave it out, or choose a format with one row per record",
             )
-        self.format.check_encodes(_of(schema, names))
+        self.format.check_encodes(_select_fields(schema, names))
 
     def _of_rows(self) -> str:
         named = {
@@ -104,7 +104,7 @@ class RecordEncoder:
     ) -> None:
         self._layout = layout
         self._names = layout.value_columns(schema)
-        self._values = layout.format.encoder(_of(schema, self._names))
+        self._values = layout.format.encoder(_select_fields(schema, self._names))
         self._partitions = partitions
         self._max_bytes = max_bytes
 
@@ -191,7 +191,7 @@ def _headers(
         yield [(name, value) for name, column in named if (value := column[row]) is not None]
 
 
-def _of(schema: pa.Schema, names: list[str]) -> pa.Schema:
+def _select_fields(schema: pa.Schema, names: list[str]) -> pa.Schema:
     return pa.schema([schema.field(name) for name in names])
 
 

@@ -148,7 +148,7 @@ class KafkaSink(Sink):
         layout = self.target.layout
         named = () if layout.key is None else (layout.key,)
         check_changes_key("key", named, key, layout.tombstone)
-        return self._with(layout=replace(layout, tombstone=delete))
+        return self._replace_target(layout=replace(layout, tombstone=delete))
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> KafkaSink:
         options = self.target.options
@@ -158,10 +158,10 @@ class KafkaSink(Sink):
         of_topic = cluster.max_message_bytes(self.target.topic)
         if of_topic is not None:
             limits.append(of_topic - _OVERHEAD_BYTES)
-        return self._with(partitions=len(found.partitions), max_bytes=min(limits))
+        return self._replace_target(partitions=len(found.partitions), max_bytes=min(limits))
 
     def staged(self, folder: str) -> KafkaSink:
-        return self._with(folder=folder)
+        return self._replace_target(folder=folder)
 
     def open(self, ctx: SinkContext) -> SinkWriter:
         if self.guarantee == "at_least_once":
@@ -181,5 +181,5 @@ class KafkaSink(Sink):
         where = f"Kafka topic {target.topic} at {target.options.brokers}"
         return f"{where}, {target.layout.format.describe()}, {once}"
 
-    def _with(self, **known: Any) -> KafkaSink:
+    def _replace_target(self, **known: Any) -> KafkaSink:
         return replace(self, target=replace(self.target, **known))

@@ -123,11 +123,11 @@ class StagedEpochs:
         try:
             yield from read_staged(self._folder, file)
         except FileNotFoundError as error:
-            raise self._lost(epoch, "the file does not exist", MissingRecordsError) from error
+            raise self._lost_error(epoch, "the file does not exist", MissingRecordsError) from error
         except (OSError, pa.ArrowInvalid) as error:
-            raise self._lost(epoch, str(error)) from error
+            raise self._lost_error(epoch, str(error)) from error
 
-    def _lost(
+    def _lost_error(
         self, epoch: StagedEpoch, why: str, kind: type[UnrestorableError] = UnrestorableError
     ) -> UnrestorableError:
         return kind(

@@ -55,7 +55,7 @@ class ConnectionAdmission(Generic[P]):
     def enter(self, peer: P) -> P | None:
         """Add a new connection, which waits. Return a connection to close, or None."""
         self._waiting[peer] = None
-        return self._over(self._waiting, self.max_waiting)
+        return self._largest_over(self._waiting, self.max_waiting)
 
     def admit(self, peer: P) -> bool:
         """Admit a waiting connection. Return False if too many are admitted; it continues to wait."""
@@ -69,7 +69,7 @@ class ConnectionAdmission(Generic[P]):
         """Exempt a connection from the bound of waiting ones. Return a connection to close, or None."""
         self.leave(peer)
         self._exempt[peer] = None
-        return self._over(self._exempt, MAX_EXEMPT)
+        return self._largest_over(self._exempt, MAX_EXEMPT)
 
     def settle(self, peer: P) -> P | None:
         """Make an admitted connection wait again, as the newest. Return one to close, or None."""
@@ -85,7 +85,7 @@ class ConnectionAdmission(Generic[P]):
 
     def evict(self) -> P | None:
         """Return the oldest waiting connection to close, after the process ran out of file handles."""
-        return self._over(self._waiting, len(self._waiting) - 1) if self._waiting else None
+        return self._largest_over(self._waiting, len(self._waiting) - 1) if self._waiting else None
 
     def waiting(self) -> list[P]:
         """Return the waiting connections."""
@@ -106,7 +106,7 @@ class ConnectionAdmission(Generic[P]):
             self._late,
         )
 
-    def _over(self, places: dict[P, None], most: int) -> P | None:
+    def _largest_over(self, places: dict[P, None], most: int) -> P | None:
         if len(places) <= most:
             return None
         oldest = next(iter(places))

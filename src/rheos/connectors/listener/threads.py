@@ -97,14 +97,14 @@ async def in_thread(work: Callable[[], T]) -> T:
             result = work()
         except Exception as error:
             raised = error
-            _soon(loop, lambda: settle(lambda: found.set_exception(raised)))
+            _call_soon(loop, lambda: settle(lambda: found.set_exception(raised)))
         else:
-            _soon(loop, lambda: settle(lambda: found.set_result(result)))
+            _call_soon(loop, lambda: settle(lambda: found.set_result(result)))
 
     _THREADS.start(run)
     return await found
 
 
-def _soon(loop: asyncio.AbstractEventLoop, do: Callable[[], None]) -> None:
+def _call_soon(loop: asyncio.AbstractEventLoop, do: Callable[[], None]) -> None:
     with contextlib.suppress(RuntimeError):  # The loop has ended already.
         loop.call_soon_threadsafe(do)

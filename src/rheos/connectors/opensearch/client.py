@@ -94,10 +94,10 @@ class Connection:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._headers = endpoint.headers()
-        self._pool = self._made()
+        self._pool = self._make_pool()
         self._calls = BoundedCalls()
 
-    def _made(self) -> Any:
+    def _make_pool(self) -> Any:
         urllib3, endpoint = client(), self._endpoint
         tls: dict[str, Any] = {} if endpoint.ca_certs is None else {"ca_certs": endpoint.ca_certs}
         pool = urllib3.PoolManager(
@@ -123,7 +123,7 @@ class Connection:
                 pool.clear,
             )
         except AbandonedCallError:
-            self._pool = self._made()  # The abandoned call still uses the old pool.
+            self._pool = self._make_pool()  # The abandoned call still uses the old pool.
             raise
 
     def _ask(self, pool: Any, method: str, path: str, body: bytes | None) -> StoreAnswer:

@@ -173,7 +173,7 @@ class GatheredChanges:
                 case "unchanged":
                     columns.append(pa.array(self.unchanged, type))
                 case "before":
-                    columns.append(self._before(type))
+                    columns.append(self._old_rows(type))
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _column(self, place: int, values: Sequence[Value]) -> pa.Array:
@@ -181,7 +181,7 @@ class GatheredChanges:
         text = pa.array(values, pa.string())
         return from_text(text, column.type, f"the column {column.name!r} of {self.of.table}")
 
-    def _before(self, type: pa.DataType) -> pa.Array:
+    def _old_rows(self, type: pa.DataType) -> pa.Array:
         width = len(self.of.columns)
         rows = [
             [v if isinstance(v, str) else None for v in row or [None] * width] for row in self.before

@@ -116,7 +116,7 @@ class ChangeTranslation:
             case InsertMessage():
                 new = self._ours(message.relation, message.new)
                 begin = None if new is None else self._next()
-                if new is not None and begin is not None and not self._seen(begin, new):
+                if new is not None and begin is not None and not self._has_seen(begin, new):
                     self._add("insert", begin, new, None)
             case UpdateMessage():
                 new = self._ours(message.relation, message.new)
@@ -125,12 +125,12 @@ class ChangeTranslation:
             case DeleteMessage():
                 old = self._ours(message.relation, message.old)
                 begin = None if old is None else self._next()
-                if old is not None and begin is not None and not self._seen(begin, old):
+                if old is not None and begin is not None and not self._has_seen(begin, old):
                     self._add("delete", begin, old, old)
             case TruncateMessage():
                 for relation in message.relations:
                     begin = None if self._relation(relation) is None else self._next()
-                    if begin is not None and not self._seen(begin, None):
+                    if begin is not None and not self._has_seen(begin, None):
                         self._add("truncate", begin, [None] * len(self._of.columns), None)
             case IgnoredMessage():
                 pass
@@ -140,8 +140,8 @@ class ChangeTranslation:
     def _update(self, begin: BeginMessage, new: Values, old: Values | None) -> None:
         """Add an update. If the update changes the key, the row may move between parts of the snapshot.
         If only one of the two parts has seen the update, it is emitted as an insert or a delete."""
-        new_seen = self._seen(begin, new)
-        old_seen = new_seen if old is None else self._seen(begin, old)
+        new_seen = self._has_seen(begin, new)
+        old_seen = new_seen if old is None else self._has_seen(begin, old)
         if not new_seen and not old_seen:
             self._add("update", begin, new, old)
         elif not new_seen:
@@ -176,7 +176,7 @@ class ChangeTranslation:
             return None
         return self._begin
 
-    def _seen(self, begin: BeginMessage, values: Values | None) -> bool:
+    def _has_seen(self, begin: BeginMessage, values: Values | None) -> bool:
         if begin.commit_lsn >= self._seen_below:
             return False
         if values is None:

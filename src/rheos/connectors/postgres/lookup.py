@@ -156,7 +156,7 @@ class _PostgresLookupClient(LookupClient):
 
     def fetch(self, keys: Batch) -> Found:
         try:
-            return self._found(self._answer([_array(column) for column in keys.columns]))
+            return self._decode(self._answer([_array(column) for column in keys.columns]))
         except BaseException:
             self.close()
             raise
@@ -180,7 +180,7 @@ class _PostgresLookupClient(LookupClient):
             raise UnavailableError(f"{self._doing}, at {options}: the query takes longer than 20 s")
         raise postgres_error(error, self._doing, options) from None
 
-    def _found(self, result: Any) -> Found:
+    def _decode(self, result: Any) -> Found:
         lookup = self._lookup
         rows = range(result.ntuples)
         columns = []

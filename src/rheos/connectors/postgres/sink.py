@@ -125,11 +125,11 @@ class PostgresSink(Sink):
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> PostgresSink:
         session = RetryingSession(self.options, f"the table {self.table} cannot be written")
         try:
-            return replace(self, target=session.do(lambda found: self._made(found, schema)))
+            return replace(self, target=session.do(lambda found: self._make_target(found, schema)))
         finally:
             session.close()
 
-    def _made(self, session: ServerSession, rows: pa.Schema) -> TableTarget:
+    def _make_target(self, session: ServerSession, rows: pa.Schema) -> TableTarget:
         schema = pa.schema([field for field in rows if field.name != self.gone])
         found = find_table(session, self.table)
         if found is None:

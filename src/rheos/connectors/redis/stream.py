@@ -234,9 +234,11 @@ class StreamReader(SplitReader):
         asked = self._count + (after is not None)
         found = source.read(stream, begin, end, asked)
         if found.last is None:
-            raise self._gone(f"the stream {stream!r} no longer exists")
+            raise self._deleted_error(f"the stream {stream!r} no longer exists")
         if any(found.last < seen for seen in (after, _id(self._split.last)) if seen is not None):
-            raise self._gone(f"the stream {stream!r} was recreated: its last entry is {found.last}")
+            raise self._deleted_error(
+                f"the stream {stream!r} was recreated: its last entry is {found.last}"
+            )
         # Until then, more entries may arrive before the end.
         finished = end is not None and len(found.entries) < asked and found.next >= end
         entries = list(found.entries)
@@ -251,21 +253,21 @@ class StreamReader(SplitReader):
         else:
             trimmed = found.last > after if first is None else first != _id(self._split.begin)
         if trimmed and not self._continues:
-            raise self._lost(f"the stream {stream!r} was trimmed, or entries were deleted")
+            raise self._trimmed_error(f"the stream {stream!r} was trimmed, or entries were deleted")
         if not entries:
             return _Read(None, trimmed, finished)
         self._count = _next_count(entries, self._count)
         chunk = self._decoding.chunk(stream, entries, self._payloads)
         return _Read(chunk, trimmed, finished)
 
-    def _lost(self, what: str) -> InputError:
+    def _trimmed_error(self, what: str) -> InputError:
         return InputError(
             f"{what}, {self._place()}: later entries may be lost",
             hint="trim the stream only after the job has read it; to continue with the oldest entry "
             'that exists, write on_trimmed="continue"; or start anew, without a checkpoint',
         )
 
-    def _gone(self, what: str) -> InputError:
+    def _deleted_error(self, what: str) -> InputError:
         return InputError(
             f"{what}, {self._place()}",
             hint="find out why it was deleted; to read the entries that exist now, start anew, "

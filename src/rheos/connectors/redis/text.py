@@ -71,7 +71,7 @@ def from_bytes(
             try:
                 arrays.append(_cast(given, field.type))
             except pa.ArrowInvalid:
-                what = f"column {field.name!r} must be {field.type}, but is {_shown(given)}"
+                what = f"column {field.name!r} must be {field.type}, but is {_example_of(given)}"
                 raise RowsError(what) from None
         nullable = pa.schema([field.with_nullable(True) for field in schema])
         return pa.RecordBatch.from_arrays(arrays, schema=nullable)
@@ -89,7 +89,7 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return cast_text(text, kind)
 
 
-def _shown(values: pa.Array) -> str:
+def _example_of(values: pa.Array) -> str:
     return repr(values[0].as_py())[:80]
 
 

@@ -213,7 +213,7 @@ def stage(
     task = WriteTask(f"{folder}/{staging}", schema, event_time)
     system.makedirs(f"{root}/{staging}", exist_ok=True)
     try:
-        written = _written(frame, task, files, what)
+        written = _write_rows(frame, task, files, what)
     except BaseException:
         remove_staging(system, root, staging)
         raise
@@ -232,7 +232,7 @@ def stage(
     return there
 
 
-def _written(frame: Any, task: WriteTask, files: int, what: str) -> list[StagedFile]:
+def _write_rows(frame: Any, task: WriteTask, files: int, what: str) -> list[StagedFile]:
     from rheos.connectors.spark.collecting import collected
     from rheos.connectors.spark.versions import QUERY_ERRORS
 
@@ -298,7 +298,7 @@ def check_same(
             what = f"the columns {gone} are missing" if gone else f"the columns {new} are new"
         elif other:
             now = wanted.field(other[0].name)
-            what = f"column {now.name!r} was {_shown(other[0])} and is now {_shown(now)}"
+            what = f"column {now.name!r} was {_type_text(other[0])} and is now {_type_text(now)}"
         else:
             what = "the order of its columns has changed"
     raise SchemaError(
@@ -308,5 +308,5 @@ def check_same(
     )
 
 
-def _shown(column: pa.Field) -> str:
+def _type_text(column: pa.Field) -> str:
     return str(column.type) if column.nullable else f"{column.type} not null"

@@ -154,7 +154,7 @@ class _LaneReader(SplitReader):
         if self._file is None:
             if self._number == self._source.batches:
                 return EndOfSplit()
-            manifest = self._found()
+            manifest = self._find_manifest()
             if isinstance(manifest, Pending):
                 return manifest
             if not self._open(manifest):
@@ -163,7 +163,7 @@ class _LaneReader(SplitReader):
         polled = self._file.poll(max_rows)
         return self._go_on() if isinstance(polled, EndOfSplit) else polled
 
-    def _found(self) -> Manifest | Pending:
+    def _find_manifest(self) -> Manifest | Pending:
         now_us = self._ctx.clock.monotonic_us()
         if self._coming is None:
             if self._look_at_us is not None and now_us < self._look_at_us:

@@ -103,15 +103,15 @@ class SeenKeys(SlotArray):
 
 def whole_numbers(values: Sequence[int]) -> pa.Array:
     """Return a few integers as int64. Faster than `pa.array`, which infers their type."""
-    return _given(pa.int64(), "q", values)
+    return _array_of(pa.int64(), "q", values)
 
 
 def floats(values: Sequence[float]) -> pa.Array:
     """Return a few numbers as float64."""
-    return _given(pa.float64(), "d", values)
+    return _array_of(pa.float64(), "d", values)
 
 
-def _given(kind: pa.DataType, code: str, values: Sequence[Any]) -> pa.Array:
+def _array_of(kind: pa.DataType, code: str, values: Sequence[Any]) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(array(code, values))], 0)
 
 

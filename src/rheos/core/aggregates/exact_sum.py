@@ -72,7 +72,7 @@ def decompose_squares(values: Floats) -> Limbs:
     and squares beyond the range of floats, which are infinite."""
     with np.errstate(all="ignore"):
         high, low = _product(values, values)
-    return _added(decompose(high), decompose(np.where(np.isfinite(low), low, 0.0)))
+    return _add_limbs(decompose(high), decompose(np.where(np.isfinite(low), low, 0.0)))
 
 
 def decompose_integer_squares(values: npt.NDArray[np.int64] | npt.NDArray[np.uint64]) -> Limbs:
@@ -81,7 +81,7 @@ def decompose_integer_squares(values: npt.NDArray[np.int64] | npt.NDArray[np.uin
     squares: Limbs = decompose_integers(low.astype(np.uint64) ** 2)
     for shift, times, product in ((1, 2, low.astype(high.dtype) * high), (2, 1, high * high)):
         limbs = decompose_integers(product)
-        squares = _added(squares, {bin + shift: limb * times for bin, limb in limbs.items()})
+        squares = _add_limbs(squares, {bin + shift: limb * times for bin, limb in limbs.items()})
     return squares
 
 
@@ -96,7 +96,7 @@ def variances(
     n = np.maximum(counts, 1)
     total = _times(sums, sums)
     scaled = _times(squares, decompose_integers(n))
-    apart = _added(scaled, {bin: -limb for bin, limb in total.items()})
+    apart = _add_limbs(scaled, {bin: -limb for bin, limb in total.items()})
     with np.errstate(all="ignore"):
         high, low = _two_floats(carry(apart), len(n))
         divisor = n.astype(np.float64) * np.maximum(n - ddof, 1)
@@ -122,7 +122,7 @@ def _times(
         if low < NAN and high < NAN:
             # The sum has at most 62 bits, because limbs have 31 bits and a sign.
             both, bin = one * other, low + high
-            product = _added(product, {bin: both & _MASK, bin + 1: both >> _BITS})
+            product = _add_limbs(product, {bin: both & _MASK, bin + 1: both >> _BITS})
     return product
 
 
@@ -130,10 +130,10 @@ def _two_floats(limbs: Mapping[int, npt.NDArray[np.int64]], length: int) -> tupl
     """Return each sum as two floats: the nearest float, and the nearest float of the remainder."""
     high = evaluate(limbs, length)
     nearest = decompose(np.where(np.isfinite(high), high, 0.0))
-    return high, evaluate(_added(limbs, {bin: -limb for bin, limb in nearest.items()}), length)
+    return high, evaluate(_add_limbs(limbs, {bin: -limb for bin, limb in nearest.items()}), length)
 
 
-def _added(first: Mapping[int, npt.NDArray[np.int64]], second: Limbs) -> Limbs:
+def _add_limbs(first: Mapping[int, npt.NDArray[np.int64]], second: Limbs) -> Limbs:
     total: Limbs = dict(first)
     for bin, limb in second.items():
         total[bin] = total[bin] + limb if bin in total else limb

@@ -35,12 +35,12 @@ class _FirstOrLast(Agg, ABC):
         known = pl.when(value.is_not_null()).then(given(TS))
         parts = [
             Column(at, self._extreme(known), self._extreme(pl.col(at))),
-            Column(name, self._found(value, given(TS)), self._found(stored, pl.col(at))),
+            Column(name, self._pick_value(value, given(TS)), self._pick_value(stored, pl.col(at))),
         ]
         floating = pa.types.is_floating(self._type(schema))
         return OneRowState(parts, one_zero(pl.col(name)) if floating else pl.col(name))
 
-    def _found(self, values: pl.Expr, times: pl.Expr) -> pl.Expr:
+    def _pick_value(self, values: pl.Expr, times: pl.Expr) -> pl.Expr:
         # Sorting is many times faster than a filter per group.
         if self.latest:
             return values.sort_by(values.is_not_null(), times, values).last()

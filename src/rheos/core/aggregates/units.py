@@ -124,7 +124,7 @@ class Units:
     def outside(self, digits: int) -> Mask:
         """Return a mask of the numbers with more than `digits` decimal digits."""
         most = 10**digits - 1
-        return ~self._at_most(most) | self._below(-most)
+        return ~self._at_most(most) | self._is_below(-most)
 
     def outside_int64(self) -> Mask:
         """Return a mask of the numbers that do not fit 64 bits."""
@@ -133,7 +133,7 @@ class Units:
     def _at_most(self, bound: int) -> Mask:
         return ~self._compared(bound, np.greater)
 
-    def _below(self, bound: int) -> Mask:
+    def _is_below(self, bound: int) -> Mask:
         return self._compared(bound, np.less)
 
     def _compared(self, bound: int, compare: np.ufunc) -> Mask:

@@ -506,7 +506,7 @@ def _pattern(old: TypeShape, new: TypeShape) -> list[Change]:
     ]
 
 
-def _nothing(old: TypeShape, new: TypeShape) -> list[Change]:
+def _no_changes(old: TypeShape, new: TypeShape) -> list[Change]:
     return []
 
 
@@ -514,7 +514,7 @@ _COMPARED: Mapping[str, Callable[[TypeShape, TypeShape], list[Change]]] = {
     StatePurpose.VALUE: _value,
     StatePurpose.LIST: _list,
     StatePurpose.MAP: _map,
-    StatePurpose.TIMERS: _nothing,
+    StatePurpose.TIMERS: _no_changes,
     StatePurpose.ROWS: _columns,
     StatePurpose.RUNNING: _running,
     StatePurpose.WINDOWS: _windows,

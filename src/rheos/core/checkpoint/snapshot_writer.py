@@ -264,7 +264,9 @@ class SnapshotWriter:
 
         def write() -> _Written:
             try:
-                return {key: self._written(checkpoint, operator, file) for key, file in missing.items()}
+                return {
+                    key: self._write_file(checkpoint, operator, file) for key, file in missing.items()
+                }
             finally:
                 if release is not None:
                     release()
@@ -277,7 +279,7 @@ class SnapshotWriter:
             new.append(link)
         return new
 
-    def _written(
+    def _write_file(
         self, checkpoint: CheckpointId, operator: OperatorId, file: SnapshotFile
     ) -> StateHandle | Exception:
         """Write a file. Return its handle or its error, so that other writes continue."""

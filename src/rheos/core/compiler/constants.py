@@ -97,12 +97,12 @@ def table_of(given: Any, name: str, texts: StringCodes, line: int) -> Table:
     values = tuple(members.values())
     kind = _kind_of(values, f"a value of {name}", line, nullable=True)
     nulls = np.array([value is None for value in values])
-    filled = [_nothing(kind) if value is None else value for value in values]
+    filled = [_zero_of(kind) if value is None else value for value in values]
     made = _numbers(filled, kind, texts, f"a value of {name}", line).astype(DTYPES[kind])
     return Table(kinds, parts, places.reshape(-1), kind, made, nulls if nulls.any() else None)
 
 
-def _nothing(kind: Kind) -> Any:
+def _zero_of(kind: Kind) -> Any:
     return "" if kind == "str" else eval(ZEROS[kind])
 
 

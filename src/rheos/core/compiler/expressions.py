@@ -380,12 +380,12 @@ class Expressions:
         return f"({self.as_int(left)} {symbol} {self.as_int(right)})"
 
     def _member(self, left: Value, op: ast.cmpop, of: ast.expr, node: ast.Compare) -> str:
-        _, found = self._found(left, of, node.lineno)
+        _, found = self._find_table(left, of, node.lineno)
         return f"{'' if isinstance(op, ast.In) else 'not '}({found} >= 0)"
 
     # --- dicts of constants ---------------------------------------------------------------------------
 
-    def _found(self, key: Value | list[Value], of: ast.expr, line: int) -> tuple[Table, str]:
+    def _find_table(self, key: Value | list[Value], of: ast.expr, line: int) -> tuple[Table, str]:
         """Return the table of a dict or collection, and the name of the variable with the key's
         position in it."""
         if isinstance(of, ast.Tuple | ast.List | ast.Set):
@@ -456,7 +456,7 @@ class Expressions:
         of_key = self.scope.key_part(self.out, node)
         if of_key is not None:
             return of_key
-        table, found = self._found(self._key(node.slice), node.value, node.lineno)
+        table, found = self._find_table(self._key(node.slice), node.value, node.lineno)
         number = self.out.failure(
             node.lineno, f"KeyError: {ast.unparse(node.value)} has no such key", None
         )
@@ -466,7 +466,7 @@ class Expressions:
 
     def _get(self, of: ast.expr, arguments: list[ast.expr], node: ast.Call) -> Value:
         """Write the code for dict.get."""
-        table, found = self._found(self._key(arguments[0]), of, node.lineno)
+        table, found = self._find_table(self._key(arguments[0]), of, node.lineno)
         value = self._of_table(table, found)
         default = self.value(arguments[1]) if len(arguments) > 1 else NONE
         if default.kind not in ("none", value.kind):

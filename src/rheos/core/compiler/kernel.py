@@ -162,14 +162,14 @@ def _loop(
         writer.timer_changes,
         writer.timers_grow,
     )
-    return replace(loop, text="\n".join(_around(role, writer, scope, loop)) + "\n")
+    return replace(loop, text="\n".join(_wrap_in_loop(role, writer, scope, loop)) + "\n")
 
 
 def _is_plain(node: ast.expr) -> bool:
     return ast.unparse(node) in ("override", "typing.override")
 
 
-def _around(role: Role, writer: Writer, scope: MethodScope, loop: Loop) -> list[str]:
+def _wrap_in_loop(role: Role, writer: Writer, scope: MethodScope, loop: Loop) -> list[str]:
     """Return the body's lines with the loop around them."""
     body = writer.lines
     columns = list(loop.columns())

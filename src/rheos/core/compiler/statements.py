@@ -63,11 +63,11 @@ class Statements:
                 value = self.expressions.binary(before, op, self.expressions.value(given), node.lineno)
                 self._put(target, value)
             case ast.If():
-                return self._if(node)
+                return self._compile_if(node)
             case ast.While(orelse=[]):
                 self._while(node)
             case ast.For(orelse=[]):
-                self._for(node)
+                self._compile_for(node)
             case ast.Return(value=given):
                 self._return(given)
                 return True
@@ -87,13 +87,13 @@ class Statements:
                 raise CannotCompile(
                     "the number of values differs from the number of names", target.lineno
                 )
-            values = [self._held(self.expressions.value(each)) for each in given.elts]
+            values = [self._assign_value(self.expressions.value(each)) for each in given.elts]
             for name, value in zip(target.elts, values, strict=True):
                 self._put(name, value)
             return
         self._put(target, self.expressions.value(given))
 
-    def _held(self, value: Value) -> Value:
+    def _assign_value(self, value: Value) -> Value:
         if value.kind in ("none", "other"):
             return value
         null = self.out.held(value.null) if value.null else ""
@@ -118,7 +118,7 @@ class Statements:
 
     # --- control --------------------------------------------------------------------------------------
 
-    def _if(self, node: ast.If) -> bool:
+    def _compile_if(self, node: ast.If) -> bool:
         test = self.expressions.truth(node.test)
         before = set(self.scope.assigned)
         with self.out.block(f"if {test}:"):
@@ -143,7 +143,7 @@ class Statements:
             self.body(node.body)
         self._behind_loop()
 
-    def _for(self, node: ast.For) -> None:
+    def _compile_for(self, node: ast.For) -> None:
         match node.iter:
             case ast.Call(func=ast.Name(id="range"), args=args, keywords=[]) if 1 <= len(args) <= 3:
                 pass
@@ -272,7 +272,7 @@ class Statements:
         emitted = self.outputs[tag]
         if emitted is None:
             for part in self._record(node, EmittedType(pa.schema([]), None)).values():
-                if self._taken(part, pa.field("", pa.null())) is None:
+                if self._unread_column(part, pa.field("", pa.null())) is None:
                     self._part(part)
             return
         schema = emitted.schema
@@ -283,7 +283,7 @@ class Statements:
         number = len(self.out.outputs)
         for at, field in enumerate(schema):
             part = given[field.name]
-            column = self._taken(part, field)
+            column = self._unread_column(part, field)
             if column is not None:
                 taken[field.name] = column
                 columns.append(OutputColumn(field.name, field.type, "other", field.nullable))
@@ -325,7 +325,7 @@ class Statements:
     def _part(self, part: ast.expr | Value) -> Value:
         return part if isinstance(part, Value) else self.expressions.value(part)
 
-    def _taken(self, part: ast.expr | Value, field: pa.Field) -> str | None:
+    def _unread_column(self, part: ast.expr | Value, field: pa.Field) -> str | None:
         """Return the column of the record that the part only passes on unread; None for other parts."""
         if isinstance(part, Value):
             return part.column if part.kind == "other" else None
@@ -375,7 +375,7 @@ class Statements:
             case ast.Tuple(elts=parts) if len(parts) == len(schema):
                 given = dict(zip(schema.names, parts, strict=True))
             case ast.Call():
-                given = self._made(node)
+                given = self._fields_of_call(node)
             case _:
                 raise CannotCompile(
                     f"{ast.unparse(node)} as a record cannot be compiled",
@@ -387,7 +387,7 @@ class Statements:
             raise CannotCompile(f"the record lacks {', '.join(missing)}", node.lineno)
         return given
 
-    def _made(self, node: ast.Call) -> dict[str, ast.expr | Value]:
+    def _fields_of_call(self, node: ast.Call) -> dict[str, ast.expr | Value]:
         """Return the arguments of a dataclass, by field."""
         cls: Any = self.expressions.object(node.func)
         name = ast.unparse(node.func)

@@ -72,7 +72,7 @@ def discovered(source: Source) -> Iterable[Split]:
 
 def nothing_found(source: Source) -> RheosError | None:
     """Return the warning that no split exists yet; None if that needs no warning."""
-    warning: RheosError | None = getattr(source, "nothing_found", _none)()
+    warning: RheosError | None = getattr(source, "nothing_found", _return_none)()
     return warning
 
 
@@ -589,5 +589,5 @@ def has_members(made: type, capability: type) -> bool:
     )
 
 
-def _none() -> None:
+def _return_none() -> None:
     return None

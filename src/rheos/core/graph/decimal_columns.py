@@ -34,7 +34,7 @@ class WholeUnits:
     most: int
     """Upper bound of the magnitudes."""
 
-    def _within(self, most: int) -> Array:
+    def _fit_within(self, most: int) -> Array:
         """Return the values in a type that can hold results up to `most`."""
         if most < _BEYOND or self.values.dtype == object:
             return self.values
@@ -46,25 +46,25 @@ class WholeUnits:
             return self
         factor = 10**places
         most = max(self.most, 1) * factor
-        return WholeUnits(self._within(most) * factor, most)
+        return WholeUnits(self._fit_within(most) * factor, most)
 
     def plus(self, other: WholeUnits, sign: int = 1) -> WholeUnits:
         """Return the sums, or the differences if `sign` is -1."""
         most = self.most + other.most
-        one, two = self._within(most), other._within(most)
+        one, two = self._fit_within(most), other._fit_within(most)
         return WholeUnits(one + two if sign > 0 else one - two, most)
 
     def times(self, other: WholeUnits) -> WholeUnits:
         """Return the products."""
         most = max(self.most, 1) * max(other.most, 1)
-        return WholeUnits(self._within(most) * other._within(most), most)
+        return WholeUnits(self._fit_within(most) * other._fit_within(most), most)
 
     def rounded(self, places: int) -> WholeUnits:
         """Return the numbers divided by `10 ** places`, halves rounded away from zero."""
         if not places:
             return self
         unit = 10**places
-        values = self._within(2 * (self.most + unit))
+        values = self._fit_within(2 * (self.most + unit))
         made = (2 * np.abs(values) + unit) // (2 * unit)
         return WholeUnits(np.where(values < 0, -made, made), self.most // unit + 1)
 
@@ -73,14 +73,14 @@ class WholeUnits:
         if not places:
             return self
         unit = 10**places
-        values = self._within(max(self.most, unit))
+        values = self._fit_within(max(self.most, unit))
         made = np.abs(values) // unit
         return WholeUnits(np.where(values < 0, -made, made), self.most // unit)
 
     def divided(self, by: WholeUnits, *, half_up: bool) -> WholeUnits:
         """Return the quotients by nonzero numbers: rounded, or truncated."""
         most = 2 * (self.most + by.most)
-        values, divisors = self._within(most), by._within(most)
+        values, divisors = self._fit_within(most), by._fit_within(most)
         one, other = np.abs(values), np.abs(divisors)
         made = (2 * one + other) // (2 * other) if half_up else one // other
         return WholeUnits(np.where((values < 0) != (divisors < 0), -made, made), self.most + 1)
@@ -88,25 +88,25 @@ class WholeUnits:
     def remainders(self, by: WholeUnits) -> WholeUnits:
         """Return the remainders of divisions by nonzero numbers, with the sign of the dividend."""
         most = max(self.most, by.most)
-        values, divisors = self._within(most), by._within(most)
+        values, divisors = self._fit_within(most), by._fit_within(most)
         made = np.abs(values) % np.abs(divisors)
         return WholeUnits(np.where(values < 0, -made, made), most)
 
     def floored(self, places: int) -> WholeUnits:
         """Return the numbers divided by `10 ** places`, rounded down."""
         unit = 10**places
-        return WholeUnits(self._within(max(self.most, unit)) // unit, self.most // unit + 1)
+        return WholeUnits(self._fit_within(max(self.most, unit)) // unit, self.most // unit + 1)
 
     def negated(self) -> WholeUnits:
         """Return the negated numbers."""
-        return WholeUnits(-self._within(self.most), self.most)
+        return WholeUnits(-self._fit_within(self.most), self.most)
 
     def fits(self, digits: int) -> Array | None:
         """Return a mask of the numbers with at most `digits` digits; None if all fit."""
         bound = 10**digits
         if self.most < bound:
             return None
-        found = np.abs(self._within(max(self.most, bound))) < bound
+        found = np.abs(self._fit_within(max(self.most, bound))) < bound
         return None if found.all() else found.astype(bool)
 
 
@@ -140,10 +140,10 @@ def column_of(series: pl.Series) -> DecimalColumn:
             values = values.astype(np.int64)
     if valid is not None:
         values = np.where(valid, values, 0)
-    return DecimalColumn(WholeUnits(values, _most(values)), scale, valid)
+    return DecimalColumn(WholeUnits(values, _largest_magnitude(values)), scale, valid)
 
 
-def _most(values: Array) -> int:
+def _largest_magnitude(values: Array) -> int:
     if not len(values):
         return 0
     return max(int(values.max()), -int(values.min()))

@@ -44,7 +44,7 @@ class DecimalArithmetic:
         valid = both_valid(one.valid, other.valid)
         if self.op in ("Plus", "Minus"):
             scale = max(one.scale, other.scale)
-            made = _at(one, scale).plus(_at(other, scale), -1 if self.op == "Minus" else 1)
+            made = _units_at(one, scale).plus(_units_at(other, scale), -1 if self.op == "Minus" else 1)
             return _fitted(made, scale, valid, self.kind, self.strict)
         if self.op == "Multiply":
             made = one.units.times(other.units)
@@ -57,7 +57,7 @@ class DecimalArithmetic:
             other = DecimalColumn(WholeUnits(divisors, max(other.units.most, 1)), other.scale, None)
         if self.op == "Modulus":
             scale = max(one.scale, other.scale)
-            made = _at(one, scale).remainders(_at(other, scale))
+            made = _units_at(one, scale).remainders(_units_at(other, scale))
             return _fitted(made, scale, valid, self.kind, self.strict)
         scale = self.kind.scale
         places = scale - one.scale + other.scale
@@ -105,7 +105,7 @@ class DecimalComparison:
     def __call__(self, columns: Sequence[pl.Series]) -> pl.Series:
         one, other = map(column_of, columns)
         scale = max(one.scale, other.scale)
-        left, right = _at(one, scale), _at(other, scale)
+        left, right = _units_at(one, scale), _units_at(other, scale)
         made = np.asarray(_COMPARISONS[self.op](left.values, right.values)).astype(bool)
         valid = both_valid(one.valid, other.valid)
         if valid is None:
@@ -199,7 +199,7 @@ class ToFloat:
         return series if column.valid is None else series.set(pl.Series(~column.valid), None)
 
 
-def _at(column: DecimalColumn, scale: int) -> WholeUnits:
+def _units_at(column: DecimalColumn, scale: int) -> WholeUnits:
     return column.units.scaled(scale - column.scale)
 
 

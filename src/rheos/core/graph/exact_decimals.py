@@ -259,7 +259,7 @@ class _Scope:
                 assert kind is not None
                 self.changed = True
                 narrow = {"Decimal": [units, kind.precision, scale]}
-                return self._known({"Literal": {"Scalar": narrow}}, kind)
+                return self._part_of_kind({"Literal": {"Scalar": narrow}}, kind)
             case {"Literal": _}:
                 return _Part(tree, self._ask)
             case {"BinaryExpr": {"left": left, "op": op, "right": right}}:
@@ -301,7 +301,7 @@ class _Scope:
                 return [self._branch(each) for each in branch]
         return branch
 
-    def _known(self, tree: Tree, kind: pl.DataType) -> _Part:
+    def _part_of_kind(self, tree: Tree, kind: pl.DataType) -> _Part:
         made = _Part(tree, self._ask)
         made.__dict__["kind"] = kind
         return made
@@ -317,7 +317,7 @@ class _Scope:
         expr = row_functions.of_columns(kernel, [pl.col("input")], kind)
         tree = json.loads(expr.meta.serialize(format="json"))
         tree["AnonymousFunction"]["input"] = [each.tree for each in inputs]
-        return self._known(tree, kind)
+        return self._part_of_kind(tree, kind)
 
     # --- operators ------------------------------------------------------------------------------------
 
@@ -354,7 +354,7 @@ class _Scope:
         """Return a sum whose type has room for all digits: Polars computes it exactly, and fast."""
         left, right = (self._widened(each, kind) for each in (one, other))
         made = _Part({"BinaryExpr": {"left": left, "op": op, "right": right}}, self._ask)
-        return self._known(self._widened(made, kind), kind)
+        return self._part_of_kind(self._widened(made, kind), kind)
 
     def _nearest_float(self, part: _Part, partner: _Part) -> _Part:
         """Convert decimals to floats if the other operand is a float."""
@@ -378,15 +378,15 @@ class _Scope:
         match to:
             case pl.Decimal() if value.kind == to:
                 # The cast must see the constant's own number of digits.
-                return self._known(plain, to) if "Literal" in value.tree else value
+                return self._part_of_kind(plain, to) if "Literal" in value.tree else value
             case pl.Decimal():
                 from_ = value.column
                 if from_ is not None:
                     whole = decimal_types.whole_digits(to) >= decimal_types.whole_digits(from_)
                     if whole and to.scale >= from_.scale:
-                        return self._known(plain, to)
+                        return self._part_of_kind(plain, to)
                 elif value.kind is None or not (value.kind.is_float() or value.kind == pl.String):
-                    return self._known(plain, to)
+                    return self._part_of_kind(plain, to)
                 return self._call(ToDecimal(to, strict), [value], to)
             case _ if to is not None and value.is_decimal:
                 if to.is_float():
@@ -406,7 +406,7 @@ class _Scope:
                 parts = [self._filled(each) if skips else each for each in inputs]
                 return reduce(lambda one, other: self._binary(one, "Plus", other, True), parts)
             case {"Clip": _} if decimals:
-                return self._made(self._of_one_type(inputs), function)
+                return self._call_part(self._of_one_type(inputs), function)
             case {"Boolean": {"IsBetween": {"closed": closed}}} if decimals:
                 value, low, high = inputs
                 above = "GtEq" if closed in ("Both", "Left") else "Gt"
@@ -425,12 +425,12 @@ class _Scope:
                     self._call(ToFloat(pl.Float64()), [each], pl.Float64()) if each.is_decimal else each
                     for each in inputs
                 ]
-                return self._made([each.tree for each in floats], function)
+                return self._call_part([each.tree for each in floats], function)
             case str() if function in _OF_ONE_TYPE and decimals:
-                return self._made(self._of_one_type(inputs), function)
-        return self._made([each.tree for each in inputs], function)
+                return self._call_part(self._of_one_type(inputs), function)
+        return self._call_part([each.tree for each in inputs], function)
 
-    def _made(self, inputs: Sequence[Tree], function: Tree) -> _Part:
+    def _call_part(self, inputs: Sequence[Tree], function: Tree) -> _Part:
         return _Part({"Function": {"input": [*inputs], "function": function}}, self._ask)
 
     def _filled(self, part: _Part) -> _Part:
@@ -438,7 +438,7 @@ class _Scope:
         filled = self._of_one_type([part, _Part(zero, self._ask)])
         kind = part.column if part.is_decimal else part.kind
         assert kind is not None
-        return self._known({"Function": {"input": filled, "function": "FillNull"}}, kind)
+        return self._part_of_kind({"Function": {"input": filled, "function": "FillNull"}}, kind)
 
     def _of_one_type(self, parts: Sequence[_Part]) -> list[Tree]:
         """Cast decimals and integers to one type; return anything else unchanged."""
@@ -446,9 +446,9 @@ class _Scope:
         if not any(each.is_decimal for each in parts) or None in kinds:
             return [each.tree for each in parts]
         to = reduce(decimal_types.common, [each for each in kinds if each is not None])
-        return [each.tree if each.kind == pl.Null else self._as(each, to) for each in parts]
+        return [each.tree if each.kind == pl.Null else self._cast_to(each, to) for each in parts]
 
-    def _as(self, part: _Part, to: pl.Decimal) -> Tree:
+    def _cast_to(self, part: _Part, to: pl.Decimal) -> Tree:
         from_ = part.decimal
         assert from_ is not None
         if decimal_types.common(from_, to) == to and decimal_types.holds_both(from_, to):

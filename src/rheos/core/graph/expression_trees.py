@@ -74,7 +74,7 @@ def expression_of(tree: Tree) -> pl.Expr:
     numbers: list[str] = []
 
     def placed(value: float | None) -> str:
-        numbers.append(_written(value))
+        numbers.append(_literal_digits(value))
         return f"{_PLACE}{len(numbers) - 1}"
 
     form = json.dumps(_with_floats(tree, placed))
@@ -97,7 +97,7 @@ def _read(form: str) -> pl.Expr:
 
 
 @lru_cache(1024)
-def _written(value: float | None) -> str:
+def _literal_digits(value: float | None) -> str:
     """Return digits that Polars reads as exactly `value`.
 
     Polars' JSON reader multiplies the digits, as a float, by a power of ten, so it may read a nearby

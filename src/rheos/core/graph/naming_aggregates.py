@@ -39,7 +39,7 @@ def _named(given: object, column: str) -> Iterator[tuple[str, str]]:
             name = given.meta.output_name(raise_if_undetermined=False) or "total"
             yield column or name, f'rh.col("{name}")...'
         case str():
-            yield column or "total", _written(given, column or "price")
+            yield column or "total", _suggest_call(given, column or "price")
         case Sequence():
             for each in given:
                 for name, written in _named(each, column):
@@ -47,7 +47,7 @@ def _named(given: object, column: str) -> Iterator[tuple[str, str]]:
                     yield (f"{column}_{each}" if many else name), written
 
 
-def _written(kind: str, column: str) -> str:
+def _suggest_call(kind: str, column: str) -> str:
     ours = words("agg").get(folded(kind), f'rh.agg.{kind}("{column}")')
     if kind in ("count", "size", "len"):
         return "rh.agg.count()"

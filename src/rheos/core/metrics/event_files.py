@@ -65,7 +65,7 @@ def read_events(store: Store, folder: str, job: str) -> list[JobEvent]:
         OSError: the folder cannot be listed.
     """
     files: list[list[JobEvent]] = []
-    for path in reversed(_own(store.list(folder))):
+    for path in reversed(_select_event_files(store.list(folder))):
         if sum(map(len, files)) >= MAX_EVENTS:
             break
         try:
@@ -77,11 +77,11 @@ def read_events(store: Store, folder: str, job: str) -> list[JobEvent]:
 
 def stale_files(paths: Iterable[str]) -> list[str]:
     """Return the files beyond the maximum number, oldest first."""
-    own = _own(paths)
+    own = _select_event_files(paths)
     return own[: max(len(own) - MAX_FILES, 0)]
 
 
-def _own(paths: Iterable[str]) -> list[str]:
+def _select_event_files(paths: Iterable[str]) -> list[str]:
     return sorted(path for path in paths if _NAME.fullmatch(path.rpartition("/")[2]))
 
 

@@ -85,7 +85,7 @@ class MomentMaker:
         """Return the moment of these metrics. `now_us` is monotonic, because the wall clock may be set
         between two moments."""
         elapsed_s = (now_us - self._before_us) / 1e6 if self._before else 0.0
-        grown = [self._grown(r, elapsed_s) for r in metrics.readings if _is_kept(r)]
+        grown = [self._growth_of(r, elapsed_s) for r in metrics.readings if _is_kept(r)]
         self._before = {(r.metric, r.at): r for r in metrics.readings}
         self._before_us = now_us
         found: dict[str, float] = {}
@@ -99,7 +99,7 @@ class MomentMaker:
         self._series = moment.series
         return moment
 
-    def _grown(self, reading: Reading, elapsed_s: float) -> Reading:
+    def _growth_of(self, reading: Reading, elapsed_s: float) -> Reading:
         metric, before = METRICS[reading.metric], self._before.get((reading.metric, reading.at))
         value = reading.value
         if isinstance(value, Accumulated):
@@ -136,11 +136,12 @@ def rolled_up(moments: Sequence[MetricsMoment]) -> MetricsMoment:
         for series, value in moment.numbers().items():
             values.setdefault(series, []).append(value)
     return MetricsMoment.of(
-        moments[-1].at_ms, {series: merged(_over(series), found) for series, found in values.items()}
+        moments[-1].at_ms,
+        {series: merged(_merge_over_time(series), found) for series, found in values.items()},
     )
 
 
-def _over(series: str) -> Merge:
+def _merge_over_time(series: str) -> Merge:
     name, *labels = series.split(_SEPARATOR)
     metric = METRICS.get(name)
     if metric is None or (labels and labels[-1] == "p99"):

@@ -313,8 +313,8 @@ def _waiting_at(call: Any) -> list[FrameSummary]:
 
 def nothing() -> Coroutine[Any, Any, None]:
     """Return a coroutine that ends at once, to probe whether the event loop runs."""
-    return _nothing()
+    return _do_nothing()
 
 
-async def _nothing() -> None:
+async def _do_nothing() -> None:
     return None

@@ -108,7 +108,7 @@ class BatchCore(ColumnarCore):
         try:
             handed = batch if self.function.form == "arrow" else polars_frame(batch)
             given = self.function.process_batch(keys, handed, self._handed)
-            for emit in _each(given):
+            for emit in _iterate(given):
                 yield from self._emitted(emit, len(keys), hidden)
         except UserRaised as error:
             first = shown_record(batch, 0)
@@ -121,7 +121,7 @@ class BatchCore(ColumnarCore):
         hidden = due.hidden()
         try:
             given = self.function.on_timers(keys, due.times, self._handed)
-            for emit in _each(given):
+            for emit in _iterate(given):
                 yield from self._emitted(emit, len(keys), hidden)
         except UserRaised as error:
             first = f"Timer(timestamp_ms={due.timers[0][0]}) of key {shown(due.timers[0][1])}"
@@ -198,7 +198,7 @@ class BatchCore(ColumnarCore):
         return UserFunctionError(what, site=self.ctx.site, operator=self.ctx.name, hint=hint)
 
 
-def _each(given: Any) -> Iterator[Any]:
+def _iterate(given: Any) -> Iterator[Any]:
     """Return an iterator over a function's result: nothing, one item, or an iterable of items."""
     if given is None:
         return iter(())

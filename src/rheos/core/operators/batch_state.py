@@ -211,19 +211,19 @@ class TimersHandle:
 
     def register(self, keys: RowKeys, timestamps_ms: Any) -> None:
         self._service.refuse_without_event_time()
-        _each(self._service.event.add, keys, timestamps_ms)
+        _for_each_timer(self._service.event.add, keys, timestamps_ms)
 
     def delete(self, keys: RowKeys, timestamps_ms: Any) -> None:
-        _each(self._service.event.delete, keys, timestamps_ms)
+        _for_each_timer(self._service.event.delete, keys, timestamps_ms)
 
     def register_processing(self, keys: RowKeys, timestamps_ms: Any) -> None:
-        _each(self._service.processing.add, keys, timestamps_ms)
+        _for_each_timer(self._service.processing.add, keys, timestamps_ms)
 
     def delete_processing(self, keys: RowKeys, timestamps_ms: Any) -> None:
-        _each(self._service.processing.delete, keys, timestamps_ms)
+        _for_each_timer(self._service.processing.delete, keys, timestamps_ms)
 
 
-def _each(do: Callable[[int, Key], None], keys: RowKeys, timestamps_ms: Any) -> None:
+def _for_each_timer(do: Callable[[int, Key], None], keys: RowKeys, timestamps_ms: Any) -> None:
     _slots(keys, "timers")
     times = np.asarray(timestamps_ms)
     if times.dtype.kind not in "iu":

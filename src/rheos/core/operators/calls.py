@@ -239,9 +239,13 @@ class Calls:
         else:
             stamps, marks, reached = self._hidden
             timers = np.array([timestamp_ms for timestamp_ms, _ in self._fired], np.int64)
-            stamps = _then(stamps, timers)
-            marks = None if marks is None else _then(marks, np.full(len(timers), MIN_TIMESTAMP_MS))
-            reached = None if reached is None else _then(reached, timers - 1)
+            stamps = _concatenate_stamps(stamps, timers)
+            marks = (
+                None
+                if marks is None
+                else _concatenate_stamps(marks, np.full(len(timers), MIN_TIMESTAMP_MS))
+            )
+            reached = None if reached is None else _concatenate_stamps(reached, timers - 1)
             hidden = HiddenColumns(stamps, marks, reached)
         return hidden.at(calls)
 
@@ -263,5 +267,5 @@ class Calls:
         return Timer(timestamp_ms), key
 
 
-def _then(of_rows: Stamps | None, of_timers: Stamps) -> Stamps:
+def _concatenate_stamps(of_rows: Stamps | None, of_timers: Stamps) -> Stamps:
     return of_timers if of_rows is None else np.concatenate([of_rows, of_timers])

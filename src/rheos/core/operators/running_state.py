@@ -119,7 +119,7 @@ class RunningState:
         self._counted_by = of.counted_by
         self._columns = {name: agg.column for name, agg in of.aggregates.items()}
         counted = of.aggregates if of.counted_by is not None else {}
-        self._nothing = {name: _nothing(_cell(agg, of.schema)) for name, agg in counted.items()}
+        self._nothing = {name: _empty_parts(_cell(agg, of.schema)) for name, agg in counted.items()}
         self._begin()
 
     def _begin(self) -> None:
@@ -346,7 +346,7 @@ class MemoryRunningState(RunningState):
         return keyed_part(self._name, mode, frozen.rows, partial(frozen.tables, self._max_parallelism))
 
 
-def _nothing(cell: Cell) -> dict[str, pa.Array]:
+def _empty_parts(cell: Cell) -> dict[str, pa.Array]:
     """Return the parts of a key without rows."""
     cell.grow(1)
     return {name: part() for name, part in cell.freeze(np.zeros(1, np.int64)).items()}

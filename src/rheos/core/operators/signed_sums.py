@@ -92,7 +92,7 @@ def sum_of_signed(total: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.Ar
     made = summed_type(kind)
     if pa.types.is_floating(made):
         return pc.if_else(pc.greater(counts, 0), total, pa.scalar(None, made))
-    none = _nothing(counts)
+    none = _is_empty(counts)
     units = Units.of(total)
     if pa.types.is_decimal(made):
         return sums_of_decimals(units, none, made)
@@ -104,7 +104,7 @@ def sum_of_signed(total: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.Ar
 
 def mean_of_signed(total: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return the means, for values of type `kind`; null for a count of 0. Raise SumTooLarge."""
-    none, of = _nothing(counts), counts.to_numpy(zero_copy_only=False)
+    none, of = _is_empty(counts), counts.to_numpy(zero_copy_only=False)
     if pa.types.is_floating(total.type):
         sums = total.fill_null(0).to_numpy(zero_copy_only=False)
         return pa.array(sums / np.maximum(of, 1), mask=none)
@@ -113,6 +113,6 @@ def mean_of_signed(total: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.A
     return means(Units.of(total), of, none, made, digits)
 
 
-def _nothing(counts: pa.Array) -> np.ndarray:
+def _is_empty(counts: pa.Array) -> np.ndarray:
     nothing: np.ndarray = counts.to_numpy(zero_copy_only=False) <= 0
     return nothing

@@ -51,10 +51,10 @@ class SingleRow:
         return self._value(values)
 
     def _compiled(self, tree: Tree) -> Compute:
-        known = self._known(tree)
+        known = self._compile_tree(tree)
         return self._by_polars(expression_of(tree)) if known is None else known
 
-    def _known(self, tree: Tree) -> Compute | None:
+    def _compile_tree(self, tree: Tree) -> Compute | None:
         """Return a Python function for the expression; None if Polars has to evaluate it."""
         match tree:
             case {"Column": name}:

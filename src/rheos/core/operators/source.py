@@ -260,7 +260,7 @@ class SourceOperator(Operator):
         self._open_phase = min(phases, default=self._last_phase)
         self._known = listed | known.keys()
         unread_own: list[SplitState] = []
-        for split in self._own(everything):
+        for split in self._share_of(everything):
             row = known.get(split.id)
             state = self._state_of(split)
             if row is not None:
@@ -282,7 +282,7 @@ class SourceOperator(Operator):
             with self._located():
                 self._forgetting.found(splits, new)
         self._known.update(split.id for split in new)
-        own = [self._state_of(split) for split in self._own(new)]
+        own = [self._state_of(split) for split in self._share_of(new)]
         if own:
             self.ctx.count("splits_found", len(own))
             self._wait(own)
@@ -300,7 +300,7 @@ class SourceOperator(Operator):
             self._forgotten |= forgotten & unread
             self._finished = [row for row in self._finished if row["split"] not in forgotten]
 
-    def _own(self, splits: Sequence[Split]) -> Sequence[Split]:
+    def _share_of(self, splits: Sequence[Split]) -> Sequence[Split]:
         """Return this subtask's share of the next splits, which all subtasks assign in the same way."""
         subtask, parallelism = self.ctx.subtask, self.ctx.parallelism
         first = (subtask - self._discovered) % parallelism
@@ -308,9 +308,11 @@ class SourceOperator(Operator):
         return splits[first::parallelism] if subtask < parallelism else ()
 
     def _state_of(self, split: Split) -> SplitState:
-        return SplitState(split, self._before(split), capabilities.is_endless(self._spec.source, split))
+        return SplitState(
+            split, self._earliest_watermark(split), capabilities.is_endless(self._spec.source, split)
+        )
 
-    def _before(self, split: Split) -> int:
+    def _earliest_watermark(self, split: Split) -> int:
         """Return the highest watermark for which no row of the split is late."""
         strategy = self._spec.watermark
         if strategy is None or self._reach.clock_ms is not None:
@@ -564,7 +566,7 @@ class SourceOperator(Operator):
                     return []
         number = [pa.array(np.full(batch.num_rows, state.number))] if self._carries_split else []
         if strategy is None:
-            return self._out([*self._emitted(batch), *number])
+            return self._fit_output([*self._emitted(batch), *number])
         reached = np.maximum.accumulate(self._reach.of_rows(state.split.id, batch, ts))
         before = state.max_ts
         state.reached(int(reached[-1]), self.ctx.clock.monotonic_us())
@@ -575,7 +577,7 @@ class SourceOperator(Operator):
             columns.append(pa.array(wm))
         if self._carries_swm:
             columns.append(pa.array(self._merged(state, wm)))
-        return self._out([*columns, *number])
+        return self._fit_output([*columns, *number])
 
     def _reject_ahead(
         self, state: SplitState, batch: Batch, ts: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
@@ -625,7 +627,7 @@ class SourceOperator(Operator):
         self._watermark = int(merged[-1])
         return merged
 
-    def _out(self, columns: list[pa.Array]) -> list[Out]:
+    def _fit_output(self, columns: list[pa.Array]) -> list[Out]:
         if self._schema is None:
             return []
         fitted = [

@@ -120,7 +120,7 @@ class _GeneratedEventTime(SplitEventTime):
         self._generators: dict[str, WatermarkGenerator] = {}
 
     def of_rows(self, split: str, batch: Batch, times: Times) -> Times:
-        on_event = self._of(split).on_event
+        on_event = self._generator_of(split).on_event
         rows = rows_of(strip_hidden(batch), self._record)
         found: list[int] = []
         for row, time in zip(rows, times.tolist(), strict=True):
@@ -133,7 +133,7 @@ class _GeneratedEventTime(SplitEventTime):
 
     def periodic(self, split: str, now_ms: int) -> int:
         try:
-            given = self._of(split).on_periodic(now_ms)
+            given = self._generator_of(split).on_periodic(now_ms)
         except UserRaised as error:
             raise user_error(self._ctx, error) from error
         return self._reach(given, None)
@@ -151,7 +151,7 @@ class _GeneratedEventTime(SplitEventTime):
             )
         return given + 1
 
-    def _of(self, split: str) -> WatermarkGenerator:
+    def _generator_of(self, split: str) -> WatermarkGenerator:
         generator = self._generators.get(split)
         if generator is None:
             generator = self._generators[split] = copy.deepcopy(self._prototype)

@@ -74,7 +74,7 @@ class _Pruning:
                     self._need(node, port, input, self._read(node, port, input))
 
     def _read(self, node: Node, port: int, input: Input) -> frozenset[str] | None:
-        spec, type = node.spec, self._given(input)
+        spec, type = node.spec, self._type_before(input)
         assert isinstance(spec, OperatorSpec)
         if type.changes is not None or (self._stores_state and spec.keeps_rows):
             return None
@@ -95,12 +95,12 @@ class _Pruning:
             return frozenset(schema.names)
         return columns_read([input.distribution.to], schema.names)
 
-    def _given(self, input: Input) -> StreamType:
+    def _type_before(self, input: Input) -> StreamType:
         return self._by_id[input.node].outputs[input.tag]
 
     def _need(self, node: Node, port: int, input: Input, names: frozenset[str] | None) -> None:
         if names is None:
-            names = frozenset(self._given(input).schema.names)
+            names = frozenset(self._type_before(input).schema.names)
         self._ports[node.id, port] = names
         output = _Output(input.node, input.tag)
         self._needed[output] = self._needed.get(output, frozenset()) | names
@@ -110,10 +110,10 @@ class _Pruning:
     def graph(self) -> Graph:
         nodes: list[Node] = []
         for node in self._all.nodes:
-            nodes += self._made(node) if node.id in self._by_id else [node]
+            nodes += self._narrow_node(node) if node.id in self._by_id else [node]
         return Graph(tuple(nodes))
 
-    def _made(self, node: Node) -> Iterator[Node]:
+    def _narrow_node(self, node: Node) -> Iterator[Node]:
         """Yield the node with fewer columns, preceded by the nodes that drop columns upstream of it."""
         if isinstance(node.spec, SourceSpec):
             node = self._source(node, node.spec)
@@ -134,8 +134,8 @@ class _Pruning:
                         self._types[_Output(narrow.id, MAIN)] = narrow.outputs[MAIN]
                         narrow = Input(narrow.id)
                     input = replace(input, node=narrow.node, tag=narrow.tag)
-                before = self._given(node.inputs[port]).schema.names
-                now = self._now(_Output(input.node, input.tag)).schema.names
+                before = self._type_before(node.inputs[port]).schema.names
+                now = self._type_now(_Output(input.node, input.tag)).schema.names
                 gone |= frozenset(before).difference(now)
             inputs.append(input)
         outputs: Mapping[str, StreamType] = node.outputs
@@ -161,11 +161,12 @@ class _Pruning:
     def _differ(self, inputs: Sequence[Input]) -> bool:
         """Return whether an input has fewer columns than before."""
         return any(
-            self._now(_Output(input.node, input.tag)).schema.names != self._given(input).schema.names
+            self._type_now(_Output(input.node, input.tag)).schema.names
+            != self._type_before(input).schema.names
             for input in inputs
         )
 
-    def _now(self, output: _Output) -> StreamType:
+    def _type_now(self, output: _Output) -> StreamType:
         return self._types[output]
 
     def _source(self, node: Node, spec: SourceSpec) -> Node:
@@ -184,7 +185,7 @@ class _Pruning:
     def _narrowed(self, input: Input, wanted: frozenset[str]) -> Node | Input:
         """Return a new node that keeps only the wanted columns, or the input to read instead."""
         output = _Output(input.node, input.tag)
-        type, producer = self._now(output), self._by_id[input.node]
+        type, producer = self._type_now(output), self._by_id[input.node]
         left = pa.schema([field for field in type.schema if field.name in wanted])
         names = tuple(left.names)
         if len(left) == len(type.schema) or producer.ends_chain or producer.spec.is_union:

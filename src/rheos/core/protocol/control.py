@@ -131,9 +131,9 @@ class Totals(msgspec.Struct, frozen=True):
     def plus(self, other: Totals) -> Totals:
         nothing = Accumulated()
         return Totals(
-            _added(self.records_in, other.records_in),
-            _added(self.records_out, other.records_out),
-            _added(self.counters, other.counters),
+            _add_counts(self.records_in, other.records_in),
+            _add_counts(self.records_out, other.records_out),
+            _add_counts(self.counters, other.counters),
             {
                 name: self.accumulated.get(name, nothing).plus(other.accumulated.get(name, nothing))
                 for name in {**self.accumulated, **other.accumulated}
@@ -141,7 +141,7 @@ class Totals(msgspec.Struct, frozen=True):
         )
 
 
-def _added(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
+def _add_counts(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
     return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
 
 

@@ -52,7 +52,7 @@ def datetimes(array: pa.Array) -> list[Any]:
     try:
         found: list[Any] = _decode_times(b"\xdd" + len(us).to_bytes(4, "big") + times.tobytes())
     except (msgspec.DecodeError, ValueError, OverflowError):
-        raise _beyond("datetime") from None
+        raise _out_of_range("datetime") from None
     if array.null_count:
         for index in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
             found[index] = None
@@ -78,7 +78,7 @@ def durations(array: pa.Array) -> list[Any]:
         return _with_nanoseconds(array, pa.duration("us"), durations)
     array = _in_microseconds(array, pa.duration("us"))
     if pc.min(array.view(pa.int64())).as_py() == np.iinfo(np.int64).min:
-        raise _beyond("timedelta")  # NumPy treats this value as missing, not as a duration.
+        raise _out_of_range("timedelta")  # NumPy treats this value as missing, not as a duration.
     return _listed(array)
 
 
@@ -114,7 +114,7 @@ def _in_zone(array: pa.Array) -> list[Any]:
     try:
         return [value and value.astimezone(zone) for value in utc]
     except (OverflowError, ValueError):
-        raise _beyond("datetime") from None
+        raise _out_of_range("datetime") from None
 
 
 def _in_microseconds(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -125,7 +125,7 @@ def _in_microseconds(array: pa.Array, kind: pa.DataType) -> pa.Array:
             raise Unreadable(
                 "it has a higher resolution than Python's microseconds", _MICROSECONDS_HINT
             ) from None
-        raise _beyond("timedelta" if pa.types.is_duration(kind) else "datetime") from None
+        raise _out_of_range("timedelta" if pa.types.is_duration(kind) else "datetime") from None
 
 
 _FEW_ROWS = 128
@@ -137,11 +137,11 @@ def _within_python(array: pa.Array) -> list[Any]:
     found = _listed(array) if few or not has_times_outside(array, PYTHON) else None
     # If Python cannot represent a value, numpy returns an integer or a missing value.
     if found is None or (few and (int in map(type, found) or found.count(None) != array.null_count)):
-        raise _beyond("date" if pa.types.is_date(array.type) else "datetime")
+        raise _out_of_range("date" if pa.types.is_date(array.type) else "datetime")
     return found
 
 
-def _beyond(holder: str) -> Unreadable:
+def _out_of_range(holder: str) -> Unreadable:
     if holder == "timedelta":
         return Unreadable("a timedelta has at most 2^63 - 1 microseconds", _YEARS_HINT)
     return Unreadable(f"a Python {holder} must be in the years 1 to 9999", _YEARS_HINT)

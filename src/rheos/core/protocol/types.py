@@ -86,7 +86,7 @@ def arrow_type(annotation: Any) -> pa.DataType:
     )
     if of_text:
         return pa.string()
-    raise SchemaError(f"{_shown(annotation)} has no column type", hint=_HINT)
+    raise SchemaError(f"{_annotation_text(annotation)} has no column type", hint=_HINT)
 
 
 @lru_cache(maxsize=256)
@@ -94,7 +94,7 @@ def schema_of(record: type) -> pa.Schema:
     """Return the columns of a dataclass, in its order. Raise SchemaError if a type is not supported."""
     if not dataclasses.is_dataclass(record):
         raise SchemaError(
-            f"{_shown(record)} is not a dataclass",
+            f"{_annotation_text(record)} is not a dataclass",
             hint="decorate it with @dataclass, or pass a pyarrow.Schema or a dict",
         )
     try:
@@ -119,7 +119,7 @@ def _field(name: str, annotation: Any) -> pa.Field:
     return pa.field(name, arrow_type(annotation), nullable=without_none(annotation)[1])
 
 
-def _shown(annotation: Any) -> str:
+def _annotation_text(annotation: Any) -> str:
     if isinstance(annotation, str):
         return f"the string {annotation!r}"
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)
@@ -323,7 +323,7 @@ class RecordCollector:
         columns = self._columns
         if start or (stop is not None and stop < len(self)):
             columns = [column[start:stop] for column in columns]
-        return _made(columns, self._fields)
+        return _make_batch(columns, self._fields)
 
     def clear(self) -> None:
         for column in self._columns:
@@ -406,7 +406,7 @@ def batch_of(rows: Sequence[Any], schema: pa.Schema, record: type | None = None)
     fields, names = _layout(schema)
     if record is not None and set(map(type, rows)) == {record}:
         try:
-            return _made([list(map(attrgetter(name), rows)) for name in names], fields)
+            return _make_batch([list(map(attrgetter(name), rows)) for name in names], fields)
         except AttributeError:
             pass
     collector = RecordCollector(schema, record)
@@ -424,7 +424,7 @@ def _layout(schema: pa.Schema) -> tuple[tuple[pa.Field, ...], tuple[str, ...]]:
     return fields, tuple(field.name for field in fields)
 
 
-def _made(columns: Sequence[Sequence[Any]], fields: Sequence[pa.Field]) -> Batch:
+def _make_batch(columns: Sequence[Sequence[Any]], fields: Sequence[pa.Field]) -> Batch:
     arrays = [column_of(values, field) for values, field in zip(columns, fields, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 

@@ -109,7 +109,7 @@ class MarkedRows(ABC):
         """Return the mark of all rows, from the first existing one on. The caller may write to it."""
         return self._marks[name].all()
 
-    def _at(self, numbers: Numbers) -> Numbers:
+    def _positions_of(self, numbers: Numbers) -> Numbers:
         """Return the positions of rows in `_mark`."""
         return numbers - self.rows.first
 

@@ -40,7 +40,7 @@ def from_ordered(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if number is not None:
         width = number.bit_width // 8
         bits = raw.view(np.dtype(f">u{width}")).astype(f"u{width}")
-        return pa.array(_back(bits, np.dtype(number.to_pandas_dtype())), number).view(kind)
+        return pa.array(_decode_bits(bits, np.dtype(number.to_pandas_dtype())), number).view(kind)
     if pa.types.is_decimal(kind):
         width = kind.bit_width // 8
         turned = raw.reshape(-1, width).copy()
@@ -63,7 +63,7 @@ def _upwards(numbers: npt.NDArray[Any]) -> Any:
             return np.where(bits & sign, ~bits, bits | sign)
 
 
-def _back(bits: npt.NDArray[Any], kind: np.dtype[Any]) -> Any:
+def _decode_bits(bits: npt.NDArray[Any], kind: np.dtype[Any]) -> Any:
     sign = bits.dtype.type(1 << (8 * bits.itemsize - 1))
     match kind.kind:
         case "u":

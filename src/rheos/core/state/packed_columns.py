@@ -103,7 +103,7 @@ def _from_strings(data: tuple[bytes, bytes]) -> list[str]:
     return found
 
 
-def _each(
+def _map_values(
     to: Callable[[Any], str], back: Callable[[str], Any]
 ) -> tuple[Callable[[Sequence[Any]], Any], Callable[[Any], list[Any]]]:
     return lambda values: [to(value) for value in values], lambda data: [back(text) for text in data]
@@ -114,11 +114,11 @@ _FORMS: dict[str, tuple[Callable[[Sequence[Any]], Any], Callable[[Any], list[Any
     "float": _numbers("d"),
     "bool": (bytes, lambda data: [bool(byte) for byte in data]),
     "str": (_strings, _from_strings),
-    "large int": _each(hex, lambda text: int(text, 16)),
-    "decimal": _each(str, Decimal),
-    "datetime": _each(datetime.isoformat, datetime.fromisoformat),
-    "date": _each(date.isoformat, date.fromisoformat),
-    "time": _each(time.isoformat, time.fromisoformat),
+    "large int": _map_values(hex, lambda text: int(text, 16)),
+    "decimal": _map_values(str, Decimal),
+    "datetime": _map_values(datetime.isoformat, datetime.fromisoformat),
+    "date": _map_values(date.isoformat, date.fromisoformat),
+    "time": _map_values(time.isoformat, time.fromisoformat),
     "any": (lambda values: pickle.dumps([*values]), pickle.loads),
 }
 """Functions that pack and unpack values, by encoding."""

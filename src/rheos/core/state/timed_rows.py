@@ -145,10 +145,10 @@ class TimedRows:
         self._heads = with_room(self._heads, int(slots.max()) + 1, -1)
         self._segments.append(_Segment(first, self._of.next, rows, int(stamps.max()), rows.nbytes))
         self._index(len(self._segments) - 1)
-        while (at := self._alike()) is not None:
+        while (at := self._first_to_merge()) is not None:
             self._put_together(at)
 
-    def _alike(self) -> int | None:
+    def _first_to_merge(self) -> int | None:
         """Return the index of the first segment to be merged with all later ones, or None."""
         level, at, rows = self._segments[-1].level, len(self._segments), 0
         while at and self._segments[at - 1].level <= level:
@@ -162,7 +162,7 @@ class TimedRows:
         latest = max(part.latest for part in parts)
         one = _Segment(parts[0].first, parts[0].run, rows, latest, rows.nbytes)
         if any(part.by_time is not None for part in parts):
-            done = np.concatenate([_done(part) for part in parts])
+            done = np.concatenate([_mask_of_done(part) for part in parts])
             one.by_time = np.argsort(one.stamps, kind="stable")
             # The rows returned already are those up to one time, except rows of restored groups.
             one.cut = int(np.count_nonzero(done))
@@ -298,7 +298,7 @@ class TimedRows:
             segment.rows, segment.size_bytes = self._folder.mapped(segment.rows), 0
 
 
-def _done(segment: _Segment) -> npt.NDArray[np.bool_]:
+def _mask_of_done(segment: _Segment) -> npt.NDArray[np.bool_]:
     done = np.zeros(segment.height, np.bool_)
     if segment.by_time is not None:
         done[segment.by_time[: segment.cut]] = True

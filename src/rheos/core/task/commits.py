@@ -83,19 +83,19 @@ class Committing:
         if checkpoint <= self._requested:
             return
         self._requested = checkpoint
-        for sink in self._each():
+        for sink in self._visit_sinks():
             sink.complete(checkpoint)
 
     def published(self, operator: OperatorId, checkpoint: CheckpointId) -> None:
         """Commit what the sink staged up to the checkpoint, after the driver has published it."""
-        for sink in self._each():
+        for sink in self._visit_sinks():
             if self.at == operator:
                 sink.request(checkpoint)
 
     def poll(self) -> CheckpointId | None:
         """Return the checkpoint up to which all sinks have committed, if it has risen since the last
         call. Start retries that are due. Raise the error of a failed commit, unless it is retried."""
-        for sink in self._each():
+        for sink in self._visit_sinks():
             sink.poll()
         requested = self._requested
         done = (sink.done_up_to(requested) for sink in self._sinks.values())
@@ -105,7 +105,7 @@ class Committing:
         self._reported = committed
         return committed
 
-    def _each(self) -> Iterator[SinkCommits]:
+    def _visit_sinks(self) -> Iterator[SinkCommits]:
         """Yield each sink, with `at` set to it while it is handled."""
         try:
             for operator, sink in self._sinks.items():

@@ -77,7 +77,7 @@ class EarlyWork:
                 if parted is None:
                     if self._join(queue, begun, place):
                         del queue[place], begun[place]
-                        return channel, True, _nothing()
+                        return channel, True, _no_work()
                     continue
                 queue[place] = parted.stays
                 frees = not parted.stays.num_rows or self._join(queue, begun, place)
@@ -125,5 +125,5 @@ class EarlyWork:
         return min((us for each in waiting if (us := each.wake_after_us()) is not None), default=None)
 
 
-def _nothing() -> Work[None]:
+def _no_work() -> Work[None]:
     yield from ()

@@ -231,7 +231,7 @@ class InputGate:
             if channel.queue and not channel.blocked and (ready is None or ready(channel)):
                 self._next = (i + 1) % count
                 element = channel.queue.popleft()
-                self._left(channel, element)
+                self._note_departure(channel, element)
                 return channel, element
         return None
 
@@ -248,11 +248,11 @@ class InputGate:
             if isinstance(element, pa.RecordBatch) and element.num_rows <= max_rows:
                 self._next = (i + 1) % count
                 channel.queue.popleft()
-                self._left(channel, element)
+                self._note_departure(channel, element)
                 return channel, element
         return None
 
-    def _left(self, channel: Channel, taken: Element) -> None:
+    def _note_departure(self, channel: Channel, taken: Element) -> None:
         if self.sojourn is not None:
             self.sojourn.took(taken)
         if channel.feedback and isinstance(taken, pa.RecordBatch):

@@ -131,10 +131,10 @@ class ObjectivePacing(Pacing):
             return
         self._next_us = now_us + OBSERVE_EVERY_US
         was = self._controller.pace
-        if self._controller.observe(self._seen(now_us)) != was:
+        if self._controller.observe(self._measure(now_us)) != was:
             self._set()
 
-    def _seen(self, now_us: int) -> SlotMeasurements:
+    def _measure(self, now_us: int) -> SlotMeasurements:
         totals = [chain.totals() for chain in self._chains]
         rows = sum(sum(each.records_in.values()) + sum(each.records_out.values()) for each in totals)
         oldest_us = [since_us for chain in self._chains if (since_us := chain.oldest_us()) is not None]

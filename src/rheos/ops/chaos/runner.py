@@ -68,15 +68,15 @@ class _Runner:
 
     def run(self) -> None:
         plan = self._plan
-        if not self._until(lambda: self._settled(_SETTLED_S) and self._got_on(), plan.patience_s):
+        if not self._wait_for(lambda: self._settled(_SETTLED_S) and self._got_on(), plan.patience_s):
             return self._never_ran()
         self._slots = len(self._seen[0])
         self._say(f"the job runs in {self._slots} slots")
         plan.runs()
-        first = self._now()
+        first = self._elapsed_s()
         due = first + plan.kill_every_s
-        while not self._over():
-            over = plan.for_s is not None and self._now() >= first + plan.for_s
+        while not self._has_ended():
+            over = plan.for_s is not None and self._elapsed_s() >= first + plan.for_s
             if (
                 over
                 and not self._frozen
@@ -89,13 +89,13 @@ class _Runner:
                 due = max(due, self._up_at + plan.kill_every_s)
             down = self._waiting is not None
             over = over or len(self.report.strikes) == plan.strikes
-            if not over and self._now() >= due and (not down or self._hasty) and self._strike():
+            if not over and self._elapsed_s() >= due and (not down or self._hasty) and self._strike():
                 # Sometimes a strike occurs while the job still recovers from the previous one.
                 self._hasty = not self._hasty and self._rng.random() < _HASTY
                 hurry = self._rng.random() if self._hasty else 1.0
-                due = self._now() + hurry * plan.kill_every_s
+                due = self._elapsed_s() + hurry * plan.kill_every_s
             stuck = self._waiting is not None and (
-                self._now() - self._waiting.at_s - self._waiting.frozen_s > plan.patience_s
+                self._elapsed_s() - self._waiting.at_s - self._waiting.frozen_s > plan.patience_s
             )
             if stuck:
                 self.report.failure = f"it did not recover {self._in_time()}"
@@ -104,26 +104,26 @@ class _Runner:
 
     # --- observation ------------------------------------------------------------------------------
 
-    def _now(self) -> float:
+    def _elapsed_s(self) -> float:
         return time.monotonic() - self._began
 
     def _say(self, what: str) -> None:
-        self._log(f"{self._now():8.1f} s  {what}")
+        self._log(f"{self._elapsed_s():8.1f} s  {what}")
 
     def _pause(self) -> None:
         time.sleep(_LOOK_EVERY_S)
         self._processes.look()
         for process, until in list(self._frozen.items()):
-            if self._now() >= until:
+            if self._elapsed_s() >= until:
                 self._thaw(process)
         for server, until in list(self._servers.items()):
-            if self._now() >= until:
+            if self._elapsed_s() >= until:
                 self._heal(server)
         if self._waiting is not None and not self._servers and self._running():
-            self._waiting.back_after_s = self._now() - self._waiting.at_s
+            self._waiting.back_after_s = self._elapsed_s() - self._waiting.at_s
             self._say(f"job recovered, {self._waiting.back_after_s:.1f} s after the fault")
             self._waiting = None
-            self._up_at = self._now()
+            self._up_at = self._elapsed_s()
 
     def _running(self) -> bool:
         """Return whether all slots are filled, or as many as those with which the job continues."""
@@ -141,10 +141,10 @@ class _Runner:
         self._processes.look()
         slots = [process for process in self._processes.slots() if process not in self._frozen]
         if slots != self._seen[0]:
-            self._seen = (slots, self._now())
-        return bool(slots) and self._now() - self._seen[1] >= seconds
+            self._seen = (slots, self._elapsed_s())
+        return bool(slots) and self._elapsed_s() - self._seen[1] >= seconds
 
-    def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
+    def _wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and self._job.poll() is None:
             if condition():
@@ -152,7 +152,7 @@ class _Runner:
             time.sleep(_LOOK_EVERY_S)
         return False
 
-    def _over(self) -> bool:
+    def _has_ended(self) -> bool:
         """Return whether the driver has ended by itself."""
         code = self._job.poll()
         if code is None:
@@ -168,7 +168,7 @@ class _Runner:
         return True
 
     def _never_ran(self) -> None:
-        if self._over():
+        if self._has_ended():
             return  # It has ended, successfully or not, before a worker was seen.
         self.report.failure = f"it did not start {self._in_time()}"
 
@@ -199,7 +199,7 @@ class _Runner:
         name = str(victim.pid) if isinstance(victim, psutil.Process) else victim.name
         if self._plan.progress is not None:
             self._progress = max(self._progress, self._plan.progress(self._job.pid))
-        strike = Strike(fault, self._now(), name)
+        strike = Strike(fault, self._elapsed_s(), name)
         with ended_meanwhile():
             self._carry_out(strike, victim)
             self.report.strikes.append(strike)
@@ -306,4 +306,4 @@ class _Runner:
                 process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._job.wait(1.0)
-        self.report.ran_s = self._now()
+        self.report.ran_s = self._elapsed_s()

@@ -70,16 +70,16 @@ class ServerProcess(StruckServer):
             ) from None
 
     def strike(self, fault: Fault) -> None:
-        for process in self._all():
+        for process in self._processes():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.suspend()
 
     def heal(self) -> None:
-        for process in self._all():
+        for process in self._processes():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.resume()
 
-    def _all(self) -> list[psutil.Process]:
+    def _processes(self) -> list[psutil.Process]:
         with contextlib.suppress(psutil.NoSuchProcess):
             return [self._process, *self._process.children(recursive=True)]
         return []

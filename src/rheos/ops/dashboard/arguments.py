@@ -34,14 +34,14 @@ _LOCAL = ("file", "local")
 _EXTRA = "rheos-meaning"
 
 
-def _of(meaning: Meaning) -> msgspec.Meta:
+def _described_text(meaning: Meaning) -> msgspec.Meta:
     return msgspec.Meta(max_length=MAX_TEXT, extra={_EXTRA: meaning})
 
 
-Text = Annotated[str, _of(Meaning.TEXT)]
-SavepointFolder = Annotated[str, _of(Meaning.SAVEPOINT_FOLDER)]
-SavepointPath = Annotated[str, _of(Meaning.SAVEPOINT)]
-ProgramFile = Annotated[str, _of(Meaning.PROGRAM)]
+Text = Annotated[str, _described_text(Meaning.TEXT)]
+SavepointFolder = Annotated[str, _described_text(Meaning.SAVEPOINT_FOLDER)]
+SavepointPath = Annotated[str, _described_text(Meaning.SAVEPOINT)]
+ProgramFile = Annotated[str, _described_text(Meaning.PROGRAM)]
 Values = Annotated[dict[str, Any], msgspec.Meta(extra={_EXTRA: Meaning.TEXT})]
 """Values by column, as in JSON."""
 
@@ -195,7 +195,7 @@ def _path(
     """Return the check of a path, which returns the path in the form in which it is opened."""
     match meaning:
         case Meaning.SAVEPOINT_FOLDER:
-            return lambda name, value: _below(name, value, job, savepoint_folders)
+            return lambda name, value: _require_job_folder(name, value, job, savepoint_folders)
         case Meaning.SAVEPOINT:
             return lambda name, value: _logged(name, value, job, savepoint_folders)
         case Meaning.PROGRAM:
@@ -206,12 +206,12 @@ def _path(
             assert_never(meaning)
 
 
-def _below(name: str, value: str, job: JobRecord, savepoint_folders: Sequence[str]) -> str:
+def _require_job_folder(name: str, value: str, job: JobRecord, savepoint_folders: Sequence[str]) -> str:
     """Return the path if it is below the job's checkpoint directory, or a folder for savepoints."""
     own = job.checkpoint_dir
     places = [*([] if own is None else [own]), *savepoint_folders]
     for place in places:
-        found = _within(value, place)
+        found = _path_within(value, place)
         if found is not None and not (place == own and _is_of_a_job(found, place)):
             return found
     named = f"the checkpoint directory of the job {job.job!r}"
@@ -227,7 +227,7 @@ def _below(name: str, value: str, job: JobRecord, savepoint_folders: Sequence[st
 def _logged(name: str, value: str, job: JobRecord, savepoint_folders: Sequence[str]) -> str:
     """Return the folder of a savepoint that the job's own log names, and that is below a folder for
     savepoints. Any other folder may contain pickled state that another user has written."""
-    found = _below(name, value, job, savepoint_folders)
+    found = _require_job_folder(name, value, job, savepoint_folders)
     place = job.checkpoint_dir
     if place is not None and folder_exists(place):
         log = JobLog(open_store(place, make=False), job.job)
@@ -274,7 +274,7 @@ def _check_owned(path: Path, value: str) -> None:
         )
 
 
-def _within(value: str, place: str) -> str | None:
+def _path_within(value: str, place: str) -> str | None:
     """Return the path if it is the place or below it; None otherwise. A relative path begins at the
     place."""
     base, path = _local(place), _local(value)

@@ -90,7 +90,7 @@ class Operation:
         return "GET" if self.body is None else "POST"
 
 
-def _of(asked: RestRequest) -> Served:
+def _job_of(asked: RestRequest) -> Served:
     assert asked.job is not None, "the path of the operation names a job"
     return asked.job
 
@@ -116,26 +116,28 @@ _OF_REST = (
         "job",
         _JOB,
         "A job: its state, and the counts of each of its operators",
-        lambda asked: served_jobs.job(_of(asked)),
+        lambda asked: served_jobs.job(_job_of(asked)),
     ),
     Operation(
         "metrics",
         f"{_JOB}/metrics",
         "All current metrics, by operator, subtask and edge",
-        lambda asked: served_jobs.metrics(_of(asked)),
+        lambda asked: served_jobs.metrics(_job_of(asked)),
     ),
     Operation(
         "health",
         f"{_JOB}/health",
         "Its health: healthy, degraded, stuck or failing; with the problem, its start, and what to do",
-        lambda asked: served_jobs.health(_of(asked)),
+        lambda asked: served_jobs.health(_job_of(asked)),
         JobHealth,
     ),
     Operation(
         "history",
         f"{_JOB}/history",
         "History of the metrics: at high resolution for an hour, at low resolution for a week",
-        lambda asked: served_jobs.history(_of(asked), [*asked.query["metric"], *asked.query["figure"]]),
+        lambda asked: served_jobs.history(
+            _job_of(asked), [*asked.query["metric"], *asked.query["figure"]]
+        ),
         query={
             "metric": QueryParameter("Name of a metric; all by default", Meaning.TEXT),
             "figure": QueryParameter("Deprecated name of `metric`", Meaning.TEXT),
@@ -145,14 +147,14 @@ _OF_REST = (
         "checkpoints",
         f"{_JOB}/checkpoints",
         "The retained checkpoints, oldest first, with the cost of each",
-        lambda asked: served_jobs.checkpoints(_of(asked)),
+        lambda asked: served_jobs.checkpoints(_job_of(asked)),
         list[dict[str, Any]],
     ),
     Operation(
         "event-log",
         f"{_JOB}/event-log",
         "Event log of the job under all of its drivers, newest first, with times and durations",
-        lambda asked: served_jobs.event_log(_of(asked), asked.query.get("lines", [])),
+        lambda asked: served_jobs.event_log(_job_of(asked), asked.query.get("lines", [])),
         list[ShownEvent],
         query={"lines": QueryParameter("Number of events, up to 1000; 200 by default", Meaning.TEXT)},
     ),
@@ -160,7 +162,7 @@ _OF_REST = (
         "logs",
         f"{_JOB}/logs",
         "Log lines of the job and of the program's functions: the most recent lines, oldest first",
-        lambda asked: served_jobs.logs(_of(asked), asked.query.get("lines", [])),
+        lambda asked: served_jobs.logs(_job_of(asked), asked.query.get("lines", [])),
         list[LoggedLine],
         query={"lines": QueryParameter("Number of lines, up to 1000; 200 by default", Meaning.TEXT)},
     ),
@@ -216,7 +218,7 @@ def _of_table(kind: type[JobOperation[Any]]) -> Operation:
             if looks
             else {name: getattr(asked.body, name) for name in arguments}
         )
-        return served_jobs.asked(_of(asked), _operation(kind, given))
+        return served_jobs.asked(_job_of(asked), _operation(kind, given))
 
     return Operation(
         kind.name,
@@ -266,7 +268,7 @@ def _under_old_name(operation: Operation, old: str) -> Operation:
 
 
 def _replayed(asked: RestRequest, operation: str, request: ReplayRequest) -> msgspec.Raw:
-    return asked.replays.ask(operation, served_jobs.running(_of(asked)), request)
+    return asked.replays.ask(operation, served_jobs.running(_job_of(asked)), request)
 
 
 def _why_not(query: Mapping[str, list[str]]) -> WhyNotRequest:

@@ -134,7 +134,7 @@ class ReplayProcesses:
             RheosError: the error that the process reports.
         """
         asked = AskedReplay(operation, job.key, msgspec.Raw(msgspec.json.encode(request)))
-        with self._alone(job):
+        with self._reserve_replay(job):
             data, code = self._run(job, msgspec.json.encode(asked), request.seconds)
         match code:
             case GuardExit.TOO_LATE:
@@ -183,7 +183,7 @@ class ReplayProcesses:
                     process.terminate()
 
     @contextlib.contextmanager
-    def _alone(self, job: JobRecord) -> Iterator[None]:
+    def _reserve_replay(self, job: JobRecord) -> Iterator[None]:
         with self._lock:
             if self._closed or job.key in self._at_work or len(self._at_work) >= _MOST_AT_ONCE:
                 whose = (

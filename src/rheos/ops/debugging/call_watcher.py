@@ -83,7 +83,7 @@ class _WatchedCore:
         self._side_output = core.side_output
         core.methods = [self._of_rows(port, method) for port, method in enumerate(core.methods)]
         core.function.on_timer = self._of_timers(core.function.on_timer)
-        core.side_output = self._aside  # type: ignore[method-assign]
+        core.side_output = self._watch_side_output  # type: ignore[method-assign]
 
     def _of_rows(self, port: int, method: Process) -> Process:
         def process(row: Any, ctx: Any) -> Any:
@@ -111,9 +111,9 @@ class _WatchedCore:
             # The caller reports a result that is not iterable.
             self._end(call)
             return given
-        return self._taken(call, given)
+        return self._watch_outputs(call, given)
 
-    def _taken(self, call: WatchedCall, given: Any) -> Iterator[Any]:
+    def _watch_outputs(self, call: WatchedCall, given: Any) -> Iterator[Any]:
         try:
             for output in given:
                 self._note(call, output, MAIN)
@@ -123,7 +123,7 @@ class _WatchedCore:
             raise
         self._end(call)
 
-    def _aside(self, tag: str, record: Any, call: int) -> None:
+    def _watch_side_output(self, tag: str, record: Any, call: int) -> None:
         self._side_output(tag, record, call)
         assert self._call is not None, "only the function emits to side outputs"
         self._note(self._call, record, tag)

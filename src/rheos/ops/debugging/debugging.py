@@ -285,7 +285,7 @@ def _delivered(
                     there = {*extent.splits, *_splits(restored)}
                     tape = Tape(tuple(taped for taped in tape.splits if taped.split.id in there))
                 tapes[each.id] = tape
-        begun = {id: _begun(state.get(id, {})) for id in tapes}
+        begun = {id: _splits_with_position(state.get(id, {})) for id in tapes}
         beginning = Beginning(
             _state_before(state, keyed, before), state_backend(begin), owned.path + "/state"
         )
@@ -298,7 +298,7 @@ def _splits(restored: Restored) -> dict[str, bytes | None]:
     return {row["split"]: row["position"] for row in rows}
 
 
-def _begun(restored: Restored) -> set[str]:
+def _splits_with_position(restored: Restored) -> set[str]:
     return {id for id, position in _splits(restored).items() if position is not None}
 
 

@@ -174,7 +174,7 @@ class KeyReplay(CallWatcher):
             self._step(StepKind.WATERMARK, None, None, (None, piece.watermark_ms), out, error)
         else:
             (row,) = rows_values(piece.batch)
-            times = (_hidden(piece.batch, TS), _hidden(piece.batch, SWM))
+            times = (_hidden_value(piece.batch, TS), _hidden_value(piece.batch, SWM))
             self._step(StepKind.ROW, piece.port, row, times, out, error)
 
     def _step(
@@ -221,6 +221,6 @@ def _pieces(delivery: Delivery) -> Iterator[Delivery]:
         yield delivery
 
 
-def _hidden(batch: Batch, name: str) -> int | None:
+def _hidden_value(batch: Batch, name: str) -> int | None:
     """Return a hidden column of a batch of one row."""
     return batch.column(name)[0].as_py() if name in batch.schema.names else None

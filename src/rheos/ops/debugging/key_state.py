@@ -80,8 +80,8 @@ def _changes(state: str, before: StateRows, after: StateRows) -> Iterator[StateC
     old_rows, new_rows = _without_same(before.rows, after.rows), _without_same(after.rows, before.rows)
     left = Counter(map(repr, old_rows))
     left.subtract(map(repr, new_rows))
-    gone = _beyond(old_rows, left)
-    new = _beyond(new_rows, Counter({row: -n for row, n in left.items()}))
+    gone = _extra_rows(old_rows, left)
+    new = _extra_rows(new_rows, Counter({row: -n for row, n in left.items()}))
     place = after.place if after.rows else before.place
     if place is None:
         yield from (StateChange(state, row, None) for row in gone)
@@ -89,9 +89,9 @@ def _changes(state: str, before: StateRows, after: StateRows) -> Iterator[StateC
         return
     places: defaultdict[str, deque[Row]] = defaultdict(deque)
     for row in new:
-        places[_at(row, place)].append(row)
+        places[_place_text(row, place)].append(row)
     for row in gone:
-        there = places[_at(row, place)]
+        there = places[_place_text(row, place)]
         yield StateChange(state, row, there.popleft() if there else None)
     yield from (StateChange(state, None, row) for there in places.values() for row in there)
 
@@ -103,7 +103,7 @@ def _without_same(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
     return [row for row in rows if id(row) not in same]
 
 
-def _beyond(rows: Sequence[Row], more: Counter[str]) -> list[Row]:
+def _extra_rows(rows: Sequence[Row], more: Counter[str]) -> list[Row]:
     """Return the last rows of each kind: as many as there are more here than on the other side."""
     found: list[Row] = []
     for row in reversed(rows):
@@ -113,7 +113,7 @@ def _beyond(rows: Sequence[Row], more: Counter[str]) -> list[Row]:
     return found[::-1]
 
 
-def _at(row: Row, place: Sequence[str]) -> str:
+def _place_text(row: Row, place: Sequence[str]) -> str:
     return repr([row[name] for name in place])
 
 
@@ -161,7 +161,7 @@ class KeyStates:
             if shape is None or not shape.key or shape.holds == StatePurpose.PROGRESS:
                 continue
             try:
-                rows = self._shown(part, since.get(part.state), shape)
+                rows = self._rows_of_part(part, since.get(part.state), shape)
             except RheosError as error:
                 self.unread.add(f"{part.state}: {error.what}")
                 continue
@@ -170,7 +170,7 @@ class KeyStates:
         self._last = found
         return found
 
-    def _shown(
+    def _rows_of_part(
         self, part: SnapshotPart, delta: SnapshotPart | None, shape: StateShape
     ) -> StateRows | None:
         unchanged = delta is not None and delta.unchanged

@@ -62,13 +62,13 @@ class Replica:
         if any(isinstance(state, RestoredState) and state.files for state in own.values()):
             own = self._without_files(own)
         of_key = {name: list(self._states.of_key(name, tables)) for name, tables in own.items()}
-        self.operator = self._made()
+        self.operator = self._make_operator()
         self.operator.open(of_key)
 
     def _without_files(self, restored: dict[str, Iterable[pa.Table]]) -> dict[str, Iterable[pa.Table]]:
         """Return state that a database has written as tables: only the operator itself can read its
         files."""
-        reads = self._made()
+        reads = self._make_operator()
         try:
             reads.open(restored)
             parts = reads.savepoint(reads.snapshot(CheckpointId(next(self._numbers))))
@@ -76,7 +76,7 @@ class Replica:
         finally:
             reads.close()
 
-    def _made(self) -> Operator:
+    def _make_operator(self) -> Operator:
         return self.keyed.planned.spec.interpreted().operator(self._context)
 
     @property

@@ -120,7 +120,7 @@ class PositionedReader(WrappedReader):
         if isinstance(polled, EndOfSplit):
             return self._end_of_split(until)
         if until.position is None:
-            return self._taken(polled)
+            return self._tape_output(polled)
         if not self._one_by_one and self._may_be_beyond(polled, until.max_ts):
             self._one_by_one = True
             if not isinstance(polled, TimeReached):
@@ -130,7 +130,7 @@ class PositionedReader(WrappedReader):
                 self._reader = self._open(before)
                 return Pending(0)
         self._there = self._reader.position() == until.position
-        return self._taken(polled)
+        return self._tape_output(polled)
 
     def _may_be_beyond(self, polled: Batch | TimeReached, max_ts: int) -> bool:
         if isinstance(polled, TimeReached):
@@ -139,7 +139,7 @@ class PositionedReader(WrappedReader):
         times = event_times(polled, self._watermark, first=False)
         return bool(len(times)) and int(times.max()) >= max_ts
 
-    def _taken(self, polled: Batch | TimeReached) -> Polled:
+    def _tape_output(self, polled: Batch | TimeReached) -> Polled:
         for rejected in self._rejected:
             self._tape.reject(rejected)
         self._rejected.clear()

@@ -319,12 +319,12 @@ class _RecordingReader(WrappedReader):
                 return self._ended(TapeEnd.CUT)
             self._tape.reached(polled)
             return polled
-        rows = polled if until_ms is None else self._before(polled, until_ms)
+        rows = polled if until_ms is None else self._rows_before(polled, until_ms)
         if rows.num_rows:
             self._tape.add(rows, capabilities.places(self._reader))
         return rows
 
-    def _before(self, batch: Batch, until_ms: int) -> Batch:
+    def _rows_before(self, batch: Batch, until_ms: int) -> Batch:
         """Return the rows before the split's first one with that time."""
         watermark = self._source.watermark
         assert watermark is not None, "a length of event time needs one"

@@ -111,7 +111,7 @@ class Answers:
             by_place[self._ledger.rows[one].place].append(one)
         last = self._ledger.rows[number]
         return ExplainedRow(
-            _shown(last),
+            _visible_values(last),
             _event_time_ms(last),
             [self._step(place, by_place[place], reasons) for place in sorted(by_place)],
             [
@@ -127,7 +127,9 @@ class Answers:
 
     def _input(self, row: TracedRow, origin: SplitPlace) -> SourceRow:
         name = self._planned(row.place).name
-        return SourceRow(name, origin.split, origin.unit, origin.at, _event_time_ms(row), _shown(row))
+        return SourceRow(
+            name, origin.split, origin.unit, origin.at, _event_time_ms(row), _visible_values(row)
+        )
 
     def _step(self, place: int, rows: Sequence[int], reasons: Mapping[int, Reason]) -> WayStep:
         planned = self._planned(place)
@@ -169,7 +171,7 @@ class Answers:
         return held or bool(kept.unread)
 
 
-def _shown(row: TracedRow) -> dict[str, Any]:
+def _visible_values(row: TracedRow) -> dict[str, Any]:
     return {name: row.value(name) for name in visible(row.batch.schema).names}
 
 

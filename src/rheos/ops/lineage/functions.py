@@ -146,12 +146,12 @@ class FunctionTrace:
 
     # --- state ------------------------------------------------------------------------------------
 
-    def _at(self, state: _WatchedState) -> Any:
+    def _state_place(self, state: _WatchedState) -> Any:
         return (state.name, self._key if state.keyed else None)
 
     def reads(self, state: _WatchedState, item: Any, value: Any) -> None:
         """Record that the call reads one item of state; all of it, unless it is a map."""
-        at = self._at(state)
+        at = self._state_place(state)
         made_of = self._state.get(at, {})
         if item in made_of:
             self._seen.append(made_of[item])
@@ -161,21 +161,21 @@ class FunctionTrace:
             self._touched.add((at, item))
 
     def writes(self, state: _WatchedState, item: Any = None) -> None:
-        self._state.setdefault(self._at(state), {})[item] = self._link()
+        self._state.setdefault(self._state_place(state), {})[item] = self._link()
 
     def adds(self, state: _WatchedList | _WatchedSum) -> None:
         """Record that the call adds to state without reading it. Called before the addition."""
-        made_of = self._state.setdefault(self._at(state), {})
+        made_of = self._state.setdefault(self._state_place(state), {})
         before = [made_of[None]] if None in made_of else []
         if self._restored and not before and state.holds_anything():
             before = [FROM_STATE]
         made_of[None] = self._ledger.link((*before, self._link()))
 
     def clears(self, state: _WatchedState) -> None:
-        self._state[self._at(state)] = {None: self._ledger.link(())}
+        self._state[self._state_place(state)] = {None: self._ledger.link(())}
 
     def removes(self, state: _WatchedState, item: Any) -> None:
-        self._state.setdefault(self._at(state), {})[item] = self._ledger.link(())
+        self._state.setdefault(self._state_place(state), {})[item] = self._ledger.link(())
 
 
 # --- state --------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ class PairRule(RowRule):
         self._doubt = pair.doubt
         self._matches = pair.matches
 
-    def _made(self, number: int, row: TracedRow) -> Reason:
+    def _reason_for(self, number: int, row: TracedRow) -> Reason:
         key = self._key(row)
         sides = [self._candidates(port, key, number, row) for port in _SIDES]
         window = window_of(row)

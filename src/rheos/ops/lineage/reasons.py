@@ -59,10 +59,10 @@ class RowRule(ABC):
             return Reason(from_state=True)
         if row.tag != MAIN and row.detail is None:
             return self._sent_aside(number, row)
-        return self._made(number, row)
+        return self._reason_for(number, row)
 
     @abstractmethod
-    def _made(self, number: int, row: TracedRow) -> Reason: ...
+    def _reason_for(self, number: int, row: TracedRow) -> Reason: ...
 
     def _sent_aside(self, number: int, row: TracedRow) -> Reason:
         """Return the reason of a row that was emitted unchanged, such as a late one."""
@@ -124,7 +124,7 @@ class RowRule(ABC):
 class EachRow(RowRule):
     """A rule for rows that are each made from one row."""
 
-    def _made(self, number: int, row: TracedRow) -> Reason:
+    def _reason_for(self, number: int, row: TracedRow) -> Reason:
         if row.call.by is CallReason.ROW:
             return Reason([row.call.row])
         return Reason(
@@ -139,10 +139,10 @@ class RowForRow(EachRow):
 
     one_by_one = False
 
-    def _made(self, number: int, row: TracedRow) -> Reason:
+    def _reason_for(self, number: int, row: TracedRow) -> Reason:
         if row.call.by is CallReason.ROW:
             return Reason([row.call.row + row.nth])
-        return super()._made(number, row)
+        return super()._reason_for(number, row)
 
 
 class OfSource(RowRule):
@@ -150,7 +150,7 @@ class OfSource(RowRule):
 
     one_by_one = False
 
-    def _made(self, number: int, row: TracedRow) -> Reason:
+    def _reason_for(self, number: int, row: TracedRow) -> Reason:
         return Reason()
 
     def _sent_aside(self, number: int, row: TracedRow) -> Reason:
@@ -160,7 +160,7 @@ class OfSource(RowRule):
 class OfFunction(RowRule):
     """A rule that explains a row by everything that the call of its function had seen."""
 
-    def _made(self, number: int, row: TracedRow) -> Reason:
+    def _reason_for(self, number: int, row: TracedRow) -> Reason:
         assert isinstance(row.detail, FunctionCall)
         rows, from_state = self.ledger.linked(row.detail.link)
         key = self._named_key(row)
@@ -176,7 +176,7 @@ class OfKey(RowRule):
         super().__init__(planned, place, ledger)
         self._doubt = doubt
 
-    def _made(self, number: int, row: TracedRow) -> Reason:
+    def _reason_for(self, number: int, row: TracedRow) -> Reason:
         key = self._named_key(row)
         ports = range(len(self.planned.ports))
         rows = [arrival.row for port in ports for arrival in self._of_key(port, key, number)]
@@ -191,7 +191,7 @@ class OfMatch(RowRule):
     """A rule for pattern matches, which list the matched rows by step. Equal rows may be mistaken for
     each other."""
 
-    def _made(self, number: int, row: TracedRow) -> Reason:
+    def _reason_for(self, number: int, row: TracedRow) -> Reason:
         key = self._named_key(row)
         shown = [row.value(name) for name in visible(row.batch.schema).names if name not in key]
         taken = [one for step in shown for one in (step if isinstance(step, list) else [step]) if one]
@@ -203,7 +203,7 @@ class OfMatch(RowRule):
         return Reason(sorted(rows), key, from_state=len(rows) < len(taken))
 
     def _sent_aside(self, number: int, row: TracedRow) -> Reason:
-        return super()._sent_aside(number, row) if row.tag == LATE else self._made(number, row)
+        return super()._sent_aside(number, row) if row.tag == LATE else self._reason_for(number, row)
 
     def _is(self, row: int, wanted: Mapping[str, Any]) -> bool:
         traced = self.ledger.rows[row]
@@ -229,7 +229,7 @@ class OfFiredWindow(RowRule):
         self._lateness_ms = lateness_ms
         self._doubt = doubt
 
-    def _made(self, number: int, row: TracedRow) -> Reason:
+    def _reason_for(self, number: int, row: TracedRow) -> Reason:
         key, window = self._named_key(row), window_of(row)
         if window is None:
             return Reason(key=key, doubt="the window of the row is unknown")
@@ -237,11 +237,11 @@ class OfFiredWindow(RowRule):
             arrival.row
             for port in range(len(self.planned.ports))
             for arrival in self._of_key(port, key, number)
-            if self._in(window, arrival)
+            if self._is_in(window, arrival)
         ]
         return Reason(sorted(rows), key, window, from_state=None, doubt=self._doubt)
 
-    def _in(self, window: tuple[int, int], arrival: TracedArrival) -> bool:
+    def _is_in(self, window: tuple[int, int], arrival: TracedArrival) -> bool:
         start, end = window
         row = self.ledger.rows[arrival.row]
         names = row.batch.schema.names
@@ -254,7 +254,7 @@ class OfPartials(OfFiredWindow):
     """A rule for the partial aggregates of a window. They belong to panes; an operator upstream has
     already counted late rows."""
 
-    def _in(self, window: tuple[int, int], arrival: TracedArrival) -> bool:
+    def _is_in(self, window: tuple[int, int], arrival: TracedArrival) -> bool:
         start, end = window
         row = self.ledger.rows[arrival.row]
         return bool(start <= row.value(SLICE) and row.value(VALID) <= end)

@@ -36,13 +36,13 @@ class SavepointEdit:
     def replace(self, operator: str, state: str, rows: DataFrame) -> SavepointEdit:
         """Replace the whole state with the rows. Their columns are those of `sp.state(operator,
         state)`, in any order. Raise SchemaError, with the columns, if they do not match."""
-        return self._with(put(self._base, self._changes, operator, state, rows, whole=True))
+        return self._add_change(put(self._base, self._changes, operator, state, rows, whole=True))
 
     @located_at_call
     def update(self, operator: str, state: str, rows: DataFrame) -> SavepointEdit:
         """Replace the state of the rows' keys, and keep all other keys. Maps are replaced by entry,
         timers by timer, and lists as the whole list of a key."""
-        return self._with(put(self._base, self._changes, operator, state, rows, whole=False))
+        return self._add_change(put(self._base, self._changes, operator, state, rows, whole=False))
 
     @located_at_call
     def delete(self, operator: str, keys: DataFrame) -> SavepointEdit:
@@ -66,7 +66,7 @@ class SavepointEdit:
                 f"the keys do not fit operator {id!r}: {'; '.join(problems)}",
                 hint="cast the columns to these types",
             )
-        return self._with(Delete(id, names, keys))
+        return self._add_change(Delete(id, names, keys))
 
     @located_at_call
     def delete_everywhere(self, keys: DataFrame | None = None, /, **values: Any) -> SavepointEdit:
@@ -94,7 +94,7 @@ class SavepointEdit:
     @located_at_call
     def drop(self, operator: str) -> SavepointEdit:
         """Remove the operator's state."""
-        return self._with(Drop(self._operator(operator)))
+        return self._add_change(Drop(self._operator(operator)))
 
     @located_at_call
     def write(self, path: str) -> str:
@@ -108,7 +108,7 @@ class SavepointEdit:
         """
         return write_changed(self._spark, self._base, self._changes, path)
 
-    def _with(self, change: Change) -> SavepointEdit:
+    def _add_change(self, change: Change) -> SavepointEdit:
         return replace(self, _changes=(*self._changes, change))
 
     def _operator(self, asked: str) -> OperatorId:

@@ -145,7 +145,7 @@ def _frames(
     shapes: Mapping[str, StateShape],
 ) -> Iterator[pl.DataFrame]:
     """Yield the state as DataFrames show it. Raise _UnreadableStateError if it cannot be read."""
-    with _said(state):
+    with _name_state(state):
         layout = layout_of(state, shapes)
     tables = [
         state_format.decode(checkpoint.files[handle.path] if handle.path else handle.inline, None)
@@ -157,12 +157,12 @@ def _frames(
     ):
         tables = _newest(tables)
     for table in tables:
-        with _said(state):
+        with _name_state(state):
             yield pl.DataFrame(pl.from_arrow(layout.rows(table)))
 
 
 @contextlib.contextmanager
-def _said(state: str) -> Iterator[None]:
+def _name_state(state: str) -> Iterator[None]:
     try:
         yield
     except RheosError as error:

@@ -126,7 +126,7 @@ class TotalsLayout(_PanesLayout):
             if part in ("summed", "sum"):
                 count = plain_column(table, f"summed.{column}")
                 some = pc.if_else(pc.greater(count, 0), count, pa.scalar(None, count.type))
-                total, beyond = plain_column(table, f"sum.{column}"), _beyond(table, column)
+                total, beyond = plain_column(table, f"sum.{column}"), _overflow_of(table, column)
                 if part == "summed":
                     whole = pc.add(
                         total.cast(pa.float64(), safe=False),
@@ -140,7 +140,7 @@ class TotalsLayout(_PanesLayout):
         return pa.table([*self._indexed(table), *made], names=self.schema.names)
 
 
-def _beyond(table: pa.Table, column: str) -> pa.Array:
+def _overflow_of(table: pa.Table, column: str) -> pa.Array:
     """Return how many times 2**64 a column's sums exceed 64 bits. State of 0.1.0 has no such column."""
     name = f"beyond.{column}"
     if name in table.column_names:

@@ -115,7 +115,7 @@ class _Writing:
         found = self._copied(put, dropped, list(deleted.values()))
         for operator, state in sorted(put):
             if operator not in dropped:
-                found += self._written(operator, state, changes, deleted)
+                found += self._write_state(operator, state, changes, deleted)
         return sorted(found, key=lambda h: (h.operator, h.state, h.subtask, h.path))
 
     @property
@@ -146,7 +146,7 @@ class _Writing:
             return []
         return _collected(numbered(self.spark, len(handles), "writing_tasks:copy_files", task, WRITTEN))
 
-    def _written(
+    def _write_state(
         self,
         operator: OperatorId,
         state: str,

@@ -140,7 +140,7 @@ class _Entries:
             again = _equal(rows, "key", "namespace")
             twice = pc.and_(again, _equal(rows, "priority"))
             if pc.any(twice).as_py():
-                self._twice(rows, pc.index(twice, True).as_py() + 1)
+                self._fail_duplicate(rows, pc.index(twice, True).as_py() + 1)
             first = pc.invert(again)
             if not before.num_rows and rows.num_rows:
                 first = pa.concat_arrays([pa.array([True]), first])
@@ -177,7 +177,7 @@ class _Entries:
         inside = array_header(len(elements)) + b"".join(map(value_of, elements))
         return stamped_list([*map(stamp_of, elements)], inside)
 
-    def _twice(self, rows: pa.Table, at: int) -> None:
+    def _fail_duplicate(self, rows: pa.Table, at: int) -> None:
         self._fail(rows.column("key")[at].as_py(), "row")
 
     def _fail(self, key: bytes, what: str) -> None:

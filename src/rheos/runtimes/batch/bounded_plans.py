@@ -67,13 +67,13 @@ def _chain(chain: Chain) -> Chain:
 
 
 def _without_swm(operator: PlannedOperator) -> PlannedOperator:
-    ports = tuple(dataclasses.replace(port, schema=_less(port.schema)) for port in operator.ports)
+    ports = tuple(dataclasses.replace(port, schema=_drop_swm(port.schema)) for port in operator.ports)
     outputs = {
-        tag: dataclasses.replace(output, schema=_less(output.schema))
+        tag: dataclasses.replace(output, schema=_drop_swm(output.schema))
         for tag, output in operator.outputs.items()
     }
     return dataclasses.replace(operator, ports=ports, outputs=outputs)
 
 
-def _less(schema: pa.Schema) -> pa.Schema:
+def _drop_swm(schema: pa.Schema) -> pa.Schema:
     return schema if SWM not in schema.names else schema.remove(schema.get_field_index(SWM))

@@ -133,18 +133,18 @@ class SortedBuckets:
         self._waiting.append(rows)
         self._size_bytes += size_bytes
         if self._size_bytes > self._budget_bytes:
-            self._runs.add(self._taken())
+            self._runs.add(self._take_sorted())
 
     def end(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the last bucket."""
         if self._waiting and not self._runs:
-            yield self._taken()
+            yield self._take_sorted()
         elif self._runs:
             if self._waiting:
-                self._runs.add(self._taken())
+                self._runs.add(self._take_sorted())
             yield from self._runs.merged()
 
-    def _taken(self) -> pa.RecordBatch:
+    def _take_sorted(self) -> pa.RecordBatch:
         waiting, self._waiting, self._size_bytes = self._waiting, [], 0
         rows = pa.concat_batches(waiting)
         del waiting

@@ -51,9 +51,9 @@ class CombiningOutlet(Outlet):
         self._budget_bytes = budget_bytes
         self._records = 0
         self._gathered = BatchBuffer(rows_at_once)
-        self._windows = self._begun()
+        self._windows = self._begin_windows()
 
-    def _begun(self) -> WindowAggregateOperator:
+    def _begin_windows(self) -> WindowAggregateOperator:
         windows = self._make()
         windows.open({})
         return windows
@@ -66,7 +66,7 @@ class CombiningOutlet(Outlet):
         if self._windows.state_bytes > self._budget_bytes:
             yield from self._state()
             self._windows.close()
-            self._windows = self._begun()
+            self._windows = self._begin_windows()
 
     def _absorb(self) -> None:
         gathered = self._gathered.take()

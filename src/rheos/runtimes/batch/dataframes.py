@@ -278,7 +278,7 @@ class Translation:
         """Return the edge's packed batches, with the target's port."""
         output = left[edge.source]
         notes = f.col("port") == NOTE_PORT
-        frame = output.frame if output.single else output.frame.filter(self._of(edge))
+        frame = output.frame if output.single else output.frame.filter(self._leaves_along(edge))
         port = f.when(notes, f.lit(NOTE_PORT)).otherwise(f.lit(edge.target_port))
         packed = frame.select(port.cast("int").alias("port"), "payload")
         match edge.exchange:
@@ -305,7 +305,7 @@ class Translation:
         if output.single:
             return output.frame
         task = UnpackTask(**self._common, output=self._to_shuffle(edge), sender=self._sender(edge))
-        return self._map(output.frame.filter(self._of(edge)), "run_unpack", task)
+        return self._map(output.frame.filter(self._leaves_along(edge)), "run_unpack", task)
 
     def _keyed_of(self, edge: Edge, left: dict[int, _ChainOutput]) -> DataFrame:
         """Return the edge's shuffleable rows, with their port."""
@@ -338,7 +338,7 @@ class Translation:
                 share = f.explode(f.when(note, f.array(f.lit(0))).otherwise(every))
         return rows.select(share.alias(SHARE), "*")
 
-    def _of(self, edge: Edge) -> Column:
+    def _leaves_along(self, edge: Edge) -> Column:
         if edge.exchange is Exchange.CUSTOM:
             of_edge = f.col("port").bitwiseAND(f.lit((1 << LANE_BITS) - 1)) == edge.id
             return (f.col("port") >= 0) & of_edge

@@ -94,14 +94,14 @@ class Generations:
     def end(self) -> Iterator[Feed]:
         """Yield the remaining input. Called after the last row."""
         if self._waiting:
-            rows, begin = self._taken(), 0
+            rows, begin = self._take_waiting(), 0
             if self._large is not None:
                 begin = self._end_of_large(rows)
                 yield Feed(rows.slice(0, begin), None, ends=True)
             yield Feed(rows.slice(begin), None, ends=True)
 
     def _cut(self) -> Iterator[Feed]:
-        rows = self._taken()
+        rows = self._take_waiting()
         hashes = rows.column(HASH).to_numpy()
         begin = 0
         if self._large is not None:
@@ -133,6 +133,6 @@ class Generations:
         """Return the number of leading rows that have the large key."""
         return int(rows.column(HASH).to_numpy().searchsorted(self._large, side="right"))
 
-    def _taken(self) -> pa.RecordBatch:
+    def _take_waiting(self) -> pa.RecordBatch:
         waiting, self._waiting, self._count = self._waiting, [], 0
         return waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)

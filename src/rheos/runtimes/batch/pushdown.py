@@ -71,12 +71,12 @@ class _Filters:
 
     def passing(self, routes: Sequence[Route]) -> Column | None:
         """Return a condition that holds for every row that passes the reader of at least one route."""
-        found = [self._of(route) for route in routes]
+        found = [self._filter_of(route) for route in routes]
         if not found or any(each is None for each in found):
             return None
         return reduce(or_, (each for each in found if each is not None))
 
-    def _of(self, route: Route) -> Column | None:
+    def _filter_of(self, route: Route) -> Column | None:
         if not isinstance(route, ToOperator):
             return None
         operator = self._chain.operators[route.index]
@@ -85,7 +85,7 @@ class _Filters:
             return None
         parts = [superset(expr, self._columns) for expr in predicates]
         parts.append(self.passing(operator.routes.get(MAIN, ())))
-        return _all(parts)
+        return _all_of(parts)
 
 
 def superset(expr: pl.Expr, columns: Columns) -> Column | None:
@@ -204,7 +204,7 @@ class _Translation:
             case {"BinaryExpr": {"left": left, "op": op, "right": right}}:
                 if op in ("And", "Or"):
                     parts = [self.true_of(part, negated=negated) for part in (left, right)]
-                    return _all(parts) if (op == "And") != negated else _any(parts)
+                    return _all_of(parts) if (op == "And") != negated else _any_of(parts)
                 if op in _COMPARING:
                     return self._compared(left, _NEGATED[op] if negated else op, right)
             case {"Function": {"function": {"Boolean": "Not"}, "input": [inner]}}:
@@ -241,7 +241,7 @@ class _Translation:
                     self._compared(tree["Function"]["input"][0], _NEGATED[op] if negated else op, end)
                     for op, end in zip(_CLOSED[closed], others, strict=True)
                 ]
-                return _any(ends) if negated else _all(ends)
+                return _any_of(ends) if negated else _all_of(ends)
             case {"Boolean": {"IsIn": {"nulls_equal": False}}} | {
                 "Sql": {"IsIn": {"nulls_equal": False}}
             }:
@@ -252,12 +252,12 @@ class _Translation:
         return None
 
 
-def _all(parts: Sequence[Column | None]) -> Column | None:
+def _all_of(parts: Sequence[Column | None]) -> Column | None:
     known = [part for part in parts if part is not None]
     return reduce(and_, known) if known else None
 
 
-def _any(parts: Sequence[Column | None]) -> Column | None:
+def _any_of(parts: Sequence[Column | None]) -> Column | None:
     return None if any(part is None for part in parts) else _all_or(parts)
 
 
@@ -280,7 +280,7 @@ def _is_in(known: PushColumn, values: pl.Series | None, negated: bool) -> Column
     if any(part is None for part in parts):
         return None
     if pa.types.is_floating(known.kind):
-        return _all(parts) if negated else _any(parts)
+        return _all_of(parts) if negated else _any_of(parts)
     literals = [literal_of(known.kind, values, i) for i in range(len(values))]
     among = known.column.isin(*(each for each in literals if each is not None))
     return ~among if negated else among
@@ -294,7 +294,7 @@ def _comparison(known: PushColumn, op: str, values: pl.Series, place: int) -> Co
     if op == "EqValidity":
         return _comparison(known, "Eq", values, place)
     if op == "NotEqValidity":
-        return _any([_comparison(known, "NotEq", values, place), known.column.isNull()])
+        return _any_of([_comparison(known, "NotEq", values, place), known.column.isNull()])
     if pa.types.is_boolean(known.kind) and op not in ("Eq", "NotEq"):
         return None
     if not pa.types.is_floating(known.kind):

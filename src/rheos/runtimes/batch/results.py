@@ -139,8 +139,8 @@ class Results:
             came[sink] = came[sink].plus(handed) if sink in came else handed
         if came != self._promised:
             raise JobFailedError(
-                f"the driver did not receive all collected rows: {_shown(came)} of "
-                f"{_shown(self._promised)} arrived",
+                f"the driver did not receive all collected rows: {_counts_text(came)} of "
+                f"{_counts_text(self._promised)} arrived",
                 hint="Spark recomputed tasks after their input had changed: run the job again",
             )
         return {
@@ -149,6 +149,6 @@ class Results:
         }
 
 
-def _shown(handed: Mapping[OperatorId, Handed]) -> str:
+def _counts_text(handed: Mapping[OperatorId, Handed]) -> str:
     counts = [f"{each.rows} rows ({each.size_bytes} bytes) of {id}" for id, each in handed.items()]
     return ", ".join(counts) or "nothing"

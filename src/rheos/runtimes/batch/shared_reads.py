@@ -44,7 +44,7 @@ def with_shared_reads(plan: PhysicalPlan) -> PhysicalPlan:
         if edge.id in kept
     )
     chains = (_joined(group, ChainId(at)) for at, group in enumerate(groups))
-    return replace(plan, chains=tuple(_without(chain, kept) for chain in chains), edges=edges)
+    return replace(plan, chains=tuple(_drop_routes(chain, kept) for chain in chains), edges=edges)
 
 
 def _groups(plan: PhysicalPlan) -> list[list[Chain]]:
@@ -60,7 +60,7 @@ def _groups(plan: PhysicalPlan) -> list[list[Chain]]:
     readers: dict[_Reader, list[Chain]] = {}
     for chain in plan.chains:
         edges = [edge for edge in plan.edges if edge.target == chain.id]
-        if not edges or not _alike(chain, edges):
+        if not edges or not _are_equivalent(chain, edges):
             groups.append([chain])
             continue
         rows = tuple(sorted((*outputs[edge.id], edge.target_port) for edge in edges))
@@ -71,7 +71,7 @@ def _groups(plan: PhysicalPlan) -> list[list[Chain]]:
     return groups
 
 
-def _alike(chain: Chain, edges: Sequence[Edge]) -> bool:
+def _are_equivalent(chain: Chain, edges: Sequence[Edge]) -> bool:
     """Return whether all edges are equivalent: the chain has one port, and only forward edges."""
     return len(chain.operators[0].ports) == 1 and all(
         edge.exchange is Exchange.FORWARD for edge in edges
@@ -109,7 +109,7 @@ def _shifted(operator: PlannedOperator, by: int) -> PlannedOperator:
     )
 
 
-def _without(chain: Chain, kept: set[int]) -> Chain:
+def _drop_routes(chain: Chain, kept: set[int]) -> Chain:
     """Return the chain without routes to edges that have no reader any more."""
 
     def stays(route: Route) -> bool:

@@ -68,14 +68,14 @@ class ReadBySpark(Source):
 class _UnorderedSource(SourceOperator):
     """A source of rows without order, so that no row is late."""
 
-    def _out(self, columns: list[pa.Array]) -> list[Out]:
+    def _fit_output(self, columns: list[pa.Array]) -> list[Out]:
         unordered = {WM: MIN_TIMESTAMP_MS, SPLIT: NO_ORDER}
         if self._schema is not None:
             columns = [
                 pa.array(np.full(len(column), unordered[name])) if name in unordered else column
                 for name, column in zip(self._schema.names, columns, strict=True)
             ]
-        return super()._out(columns)
+        return super()._fit_output(columns)
 
 
 class _Inbox(Source):

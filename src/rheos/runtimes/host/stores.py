@@ -110,13 +110,13 @@ class LocalStore:
 
     def put(self, path: str, data: bytes) -> None:
         target = self._root / _inside(path)
-        with self._written(target, data) as temporary:
+        with self._write_temporary(target, data) as temporary:
             temporary.replace(target)
         self._sync_folder(target.parent)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         target = self._root / _inside(path)
-        with self._written(target, data) as temporary:
+        with self._write_temporary(target, data) as temporary:
             try:
                 os.link(temporary, target)
             except FileExistsError:
@@ -160,7 +160,7 @@ class LocalStore:
             return False
 
     @contextlib.contextmanager
-    def _written(self, target: Path, data: bytes) -> Iterator[Path]:
+    def _write_temporary(self, target: Path, data: bytes) -> Iterator[Path]:
         """Yield a temporary file next to the target, complete and synced to the disk."""
         descriptor, name = self._make_temporary(target.parent)
         temporary = Path(name)

@@ -45,9 +45,9 @@ class WatchedStore(MemoryStore):
         super().__init__()
         self.watch = Watch(self.files, job, retain, clock, block)
 
-    def _written(self, path: str, data: bytes) -> None:
+    def _write(self, path: str, data: bytes) -> None:
         self.watch.written(path, data)
-        super()._written(path, data)
+        super()._write(path, data)
 
     def _deleted(self, path: str) -> None:
         self.watch.deleted(path)
@@ -115,7 +115,7 @@ class Watch:
         if self._final_us is not None:
             self._late.add(path)
         if path.startswith(self._state) and self._files.get(path, data) != data:
-            for entry in self._kept():
+            for entry in self._retained():
                 if any(handle.path == path for handle in entry.handles):
                     self._broken(f"CP10: {path} of checkpoint {entry.checkpoint} was written over")
         elif path.startswith(self._savepoints):
@@ -130,7 +130,7 @@ class Watch:
             folder = "/".join(path.split("/")[:2])
             if folder in self.promised or (not path.endswith(MANIFEST) and self._manifest(folder)):
                 self._broken(f"CP13: {path} was deleted, and the savepoint exists")
-        for entry in self._kept():
+        for entry in self._retained():
             if any(handle.path == path for handle in entry.handles):
                 self._broken(f"CP10: {path} was deleted, and checkpoint {entry.checkpoint} needs it")
 
@@ -142,13 +142,13 @@ class Watch:
         if is_mark(number, self._newest, self._block):
             self._broken(f"CP43: the mark {path} was deleted, and {self._newest} is the newest")
         completed = self.completed.get(number)
-        if completed in self._kept():
+        if completed in self._retained():
             self._broken(f"CP43: {path} was deleted, and its checkpoint is kept")
         if completed is not None and completed.savepoint:
             self._broken(f"CP43: {path} was deleted, and it names a savepoint")
         self.compacted.add(number)
 
-    def _kept(self) -> list[CheckpointCompleted]:
+    def _retained(self) -> list[CheckpointCompleted]:
         return [self.completed[number] for number in self._counting[-self._retain :]]
 
     def _rewritten(self, number: int, path: str, data: bytes) -> None:
@@ -157,7 +157,7 @@ class Watch:
         before = self.completed.get(number)
         if before is None or decode_entry(data, path).entry != before.tombstone():
             self._broken(f"CP1: the entry {path} was written over")
-        elif before in self._kept():
+        elif before in self._retained():
             self._broken(f"CP10: checkpoint {before.checkpoint} was dropped too early")
 
     def _entered(self, number: int, path: str, data: bytes) -> None:
@@ -354,7 +354,7 @@ class Watch:
     def left_over(self) -> list[str]:
         """Return the state files that no kept checkpoint needs, except those that zombies have written
         after the job's final checkpoint."""
-        needed = {handle.path for entry in self._kept() for handle in entry.handles}
+        needed = {handle.path for entry in self._retained() for handle in entry.handles}
         return [
             path
             for path in self._files
@@ -370,7 +370,7 @@ class Watch:
         if self._final_us is not None and self._final_us >= calm_since_us:
             for path in self.left_over():
                 self._broken(f"CP10: {path} was left, and nothing needs it")
-        for entry in self._kept():
+        for entry in self._retained():
             for handle in entry.handles:
                 if not _is_whole(handle, self._files):
                     self._broken(f"CP10: {handle.path} of checkpoint {entry.checkpoint} is not whole")

@@ -29,14 +29,14 @@ class MemoryStore:
     def put(self, path: str, data: bytes) -> None:
         self._access("before", "put", path)
         self._half_written("put", path, data)
-        self._written(path, data)
+        self._write(path, data)
         self._access("after", "put", path)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         self._access("before", "put_if_absent", path)
         self._half_written("put_if_absent", path, data)
         if path not in self.files:
-            self._written(path, data)
+            self._write(path, data)
         own = self.files[path] == data
         self._access("after", "put_if_absent", path)
         return own
@@ -68,7 +68,7 @@ class MemoryStore:
 
     # --- effects ------------------------------------------------------------------------------------
 
-    def _written(self, path: str, data: bytes) -> None:
+    def _write(self, path: str, data: bytes) -> None:
         self.files[path] = data
 
     def _deleted(self, path: str) -> None:

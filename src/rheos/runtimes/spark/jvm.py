@@ -67,12 +67,12 @@ def spark_ended(error: BaseException) -> JobFailedError | None:
     process = _process()
     if process is None:
         # Another program started it, such as spark-submit.
-        return _lost("the connection to it was lost") if lost else None
+        return _lost_error("the connection to it was lost") if lost else None
     try:
         code = process.wait(_EXITS_WITHIN_S if lost else 0)
     except subprocess.TimeoutExpired:
         return None
-    return _lost(_why(code))
+    return _lost_error(_reason_of(code))
 
 
 def is_stopped(context: Any) -> bool:
@@ -93,7 +93,7 @@ def check_jvm() -> None:
     code = None if process is None else process.poll()
     if code is not None:
         raise ConfigurationError(
-            f"the JVM of Spark's driver has ended: {_why(code)}",
+            f"the JVM of Spark's driver has ended: {_reason_of(code)}",
             hint=f"start the program again; if the JVM ran out of memory, {_MORE_MEMORY}",
         )
 
@@ -104,7 +104,7 @@ def _process() -> subprocess.Popen[bytes] | None:
     return getattr(SparkContext._gateway, "proc", None)
 
 
-def _why(code: int) -> str:
+def _reason_of(code: int) -> str:
     if code == _OUT_OF_MEMORY:
         return "it ran out of memory"
     if code in (-9, 137):
@@ -121,7 +121,7 @@ def _application_ended() -> JobFailedError:
     )
 
 
-def _lost(why: str) -> JobFailedError:
+def _lost_error(why: str) -> JobFailedError:
     return JobFailedError(
         f"the JVM of Spark's driver has ended, which ends the job: {why}",
         hint="its log may show the reason. Start the program again; if the JVM ran out of memory, "

@@ -165,7 +165,7 @@ def _is_hidden(target: SinkTarget, cuts: _Cuts) -> None:
     target.sees(a, when="close")
 
 
-def _again(target: SinkTarget, cuts: _Cuts) -> None:
+def _try_again(target: SinkTarget, cuts: _Cuts) -> None:
     a, b, *_ = cuts
     writer = target.open()
     target.write(writer, a)
@@ -272,7 +272,7 @@ def _is_fenced(target: SinkTarget, cuts: _Cuts) -> None:
 
 _TWO_PHASES: Mapping[str, Callable[[SinkTarget, _Cuts], None]] = {
     HIDDEN: _is_hidden,
-    AGAIN: _again,
+    AGAIN: _try_again,
     OUTLIVES: _outlives,
     DROPPED: _is_dropped,
     KEPT: _is_kept,

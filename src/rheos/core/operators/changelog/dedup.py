@@ -270,7 +270,7 @@ class _TimeCell(Cell):
         self._until = SlotArray(np.int64, _NEVER)
         self.parts = {"best": self._until}
 
-    def _after(self, times: Ints) -> Ints:
+    def _span_ends(self, times: Ints) -> Ints:
         """Return the ends of the span `within` after these times."""
         room = _ALWAYS - np.maximum(times, 0)
         after: Ints = np.where(room < self._within, _ALWAYS, times + np.minimum(self._within, room))
@@ -300,7 +300,7 @@ class FirstCell(_TimeCell):
             of = segment[left]
             first = left[np.flatnonzero(np.r_[True, of[1:] != of[:-1]])]
             kept[first] = _NEW
-            until[segment[first]] = self._after(times[first])
+            until[segment[first]] = self._span_ends(times[first])
             if self._within == _ALWAYS:
                 break
         self._until.values[rows.slots] = until
@@ -322,7 +322,7 @@ class LastCell(_TimeCell):
         carry: Ints = np.empty_like(latest)
         carry[1:] = latest[:-1]
         carry[rows.starts] = self._time(before)
-        new = (carry == _NEVER) | (times >= self._after(carry))
+        new = (carry == _NEVER) | (times >= self._span_ends(carry))
         codes = np.where(times < carry, _DROPPED, np.where(new, _NEW, _AGAIN)).astype(np.int8)
         self._until.values[rows.slots] = self._ending(latest[rows.ends])
         return pa.array(rows.scatter(codes))
@@ -334,4 +334,4 @@ class LastCell(_TimeCell):
         return times
 
     def _ending(self, times: Ints) -> Ints:
-        return times if self._within == _ALWAYS else self._after(times)
+        return times if self._within == _ALWAYS else self._span_ends(times)

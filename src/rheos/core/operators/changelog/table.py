@@ -251,7 +251,7 @@ class TableOperator(RunningStateOperator):
         if self._of_changes:
             signs[goes(batch)] = -1
         try:
-            made = self.state.run(slots, self._given(batch, slots, signs))
+            made = self.state.run(slots, self._add_columns(batch, slots, signs))
             results = {
                 name: self._result(name, agg, made, batch) for name, agg in self._aggregates.items()
             }
@@ -281,7 +281,7 @@ class TableOperator(RunningStateOperator):
             made_rows = made_rows.filter(pa.array((before > 0) | (rows > 0)))
         yield Out(made_rows)
 
-    def _given(self, batch: Batch, slots: Slots, signs: Signs) -> Batch:
+    def _add_columns(self, batch: Batch, slots: Slots, signs: Signs) -> Batch:
         """Return the batch with added columns: the values to sum, and the minima and maxima."""
         plan = self._plan
         added = {_SIGN: pa.array(signs)} if self._of_changes else {}

@@ -79,7 +79,7 @@ class TruncationOperator(Operator):
         marks = pc.is_in(ops, pa.array([TRUNCATE, MESSAGE, TOMBSTONE]))
         if plain and not pc.any(marks).as_py() and not self._unknown(ops).any():
             columns[self._spec.part] = pa.array(groups_of_columns(keys, PARTS), pa.int64())
-            yield self._out(columns, output.schema)
+            yield self._output_of(columns, output.schema)
             return
         yield from self._with_marks(batch, columns, output.schema)
 
@@ -125,7 +125,7 @@ class TruncationOperator(Operator):
         columns[OP] = pa.array(ops, pa.string())
         spread = {name: column.take(pa.array(rows)) for name, column in columns.items()}
         spread[self._spec.part] = pa.array(part_of_row)
-        whole = self._out(spread, schema).batch
+        whole = self._output_of(spread, schema).batch
         for begin in range(0, whole.num_rows, self.ctx.batch_rows):
             yield Out(whole.slice(begin, self.ctx.batch_rows))
 
@@ -140,6 +140,6 @@ class TruncationOperator(Operator):
             hint='correct it at its source, or skip such changes with on_error="skip"',
         )
 
-    def _out(self, columns: dict[str, pa.Array], schema: pa.Schema) -> Out:
+    def _output_of(self, columns: dict[str, pa.Array], schema: pa.Schema) -> Out:
         arrays = [columns[field.name].cast(field.type) for field in schema]
         return Out(pa.RecordBatch.from_arrays(arrays, schema=schema))

@@ -115,7 +115,7 @@ class TruncationDeletesOperator(KeyedStateOperator):
                 order.append(at)
                 if listed[at] != UPDATE_BEFORE:
                     self._note(parts[at], items[at], gone=listed[at] == DELETE)
-        yield from self._given(batch, order, gone, origins)
+        yield from self._emit_deletes(batch, order, gone, origins)
 
     def _items(
         self, batch: Batch, truncating: np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -147,7 +147,7 @@ class TruncationDeletesOperator(KeyedStateOperator):
             known[item] = True
             state.changed[part].add(item)
 
-    def _given(
+    def _emit_deletes(
         self, batch: Batch, order: Sequence[int], gone: Sequence[Key], origins: Sequence[int]
     ) -> Iterator[Out]:
         output = self.ctx.outputs.get(MAIN)

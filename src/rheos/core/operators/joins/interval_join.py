@@ -265,12 +265,12 @@ class IntervalJoinOperator(Operator):
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
         parts = [side.part(self._watermark) for side in self._sides]
-        return Snapshot([*parts, self._behind()])
+        return Snapshot([*parts, self._progress_part()])
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        return [*(side.whole(self._watermark) for side in self._sides), self._behind()]
+        return [*(side.whole(self._watermark) for side in self._sides), self._progress_part()]
 
-    def _behind(self) -> SnapshotPart:
+    def _progress_part(self) -> SnapshotPart:
         behind = self._progress.table(self._watermark)
         return SnapshotPart(BEHIND, StateKind.KEYED, lambda: behind)
 

@@ -51,15 +51,17 @@ class JoinedColumns:
     ) -> Batch:
         """Return the joined rows with their hidden columns. If a side is None, its columns are null in
         all rows. `more` are columns that follow those of both sides."""
-        shown = self._shown(sides, output.type.schema, len(stamps))
+        shown = self._column_values(sides, output.type.schema, len(stamps))
         rows = pa.RecordBatch.from_arrays([*shown, *more], schema=output.type.schema)
         return with_hidden(rows, output.schema, HiddenColumns(stamps, reached=reached))
 
     def visible(self, sides: Sequence[Batch], schema: pa.Schema, rows: int) -> Batch:
         """Return the pairs of these rows, with the columns of `schema` alone."""
-        return pa.RecordBatch.from_arrays(self._shown(sides, schema, rows), schema=schema)
+        return pa.RecordBatch.from_arrays(self._column_values(sides, schema, rows), schema=schema)
 
-    def _shown(self, sides: Sequence[Batch | None], schema: pa.Schema, rows: int) -> list[pa.Array]:
+    def _column_values(
+        self, sides: Sequence[Batch | None], schema: pa.Schema, rows: int
+    ) -> list[pa.Array]:
         left, right = sides
         return [
             self._values(column, left, right, schema.field(column.name).type, rows)

@@ -53,7 +53,7 @@ class LatestRows:
 
     def find(self, slots: Slots) -> Numbers:
         """Return the number of the version of each slot, or -1 if the slot has no version."""
-        numbers: Numbers = np.where(slots >= 0, self._of()[slots], -1)
+        numbers: Numbers = np.where(slots >= 0, self._grow_numbers()[slots], -1)
         return numbers
 
     def take(self, numbers: Numbers, columns: Sequence[str]) -> Batch:
@@ -64,7 +64,7 @@ class LatestRows:
         """Add new versions of these slots, in the order in which they replace each other."""
         if not rows.num_rows:
             return
-        self._of()[slots] = np.arange(self._next, self._next + rows.num_rows)
+        self._grow_numbers()[slots] = np.arange(self._next, self._next + rows.num_rows)
         self._parts.append((self._next, rows))
         self._next += rows.num_rows
         # Each batch is more than twice as long as the next, so there are few.
@@ -75,7 +75,7 @@ class LatestRows:
         if held > LEAST_ROWS and held > 2 * len(self._slots):
             self._clear_away()
 
-    def _of(self) -> Numbers:
+    def _grow_numbers(self) -> Numbers:
         self._numbers = with_room(self._numbers, len(self._slots), -1)
         return self._numbers
 

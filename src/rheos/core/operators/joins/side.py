@@ -82,7 +82,7 @@ class JoinSide(MarkedRows):
     def match(self, numbers: Numbers) -> None:
         """Mark rows that have a partner."""
         if self.keeps:
-            at, matched = self._at(numbers), self._mark("matched")
+            at, matched = self._positions_of(numbers), self._mark("matched")
             self._mark("changed")[at] |= ~matched[at]
             matched[at] = True
 
@@ -92,7 +92,7 @@ class JoinSide(MarkedRows):
         if not self.keeps:
             return np.zeros(0, np.int64)
         due = self.rows.due(watermark_ms - self.reach_ms)
-        found: Numbers = due[~self._mark("matched")[self._at(due)]]
+        found: Numbers = due[~self._mark("matched")[self._positions_of(due)]]
         return found
 
     def drop(self, watermark_ms: int) -> None:

@@ -242,7 +242,7 @@ class TableJoinOperator(Operator):
         matches = self._count_partners(port, batch, slots) if side.keeps else other.counts(slots)
         events = self._changed(port, batch, slots, matches)
         for first, stop in self._chunks(other, events.slots):
-            yield from self._given(port, events, first, stop)
+            yield from self._apply_events(port, events, first, stop)
 
     def _count_partners(self, port: int, batch: Batch, slots: Slots) -> Numbers:
         """Return the number of partners of each row."""
@@ -327,7 +327,7 @@ class TableJoinOperator(Operator):
             yield first, stop
             first = stop
 
-    def _given(self, port: int, events: _Events, first: int, stop: int) -> Iterator[Out]:
+    def _apply_events(self, port: int, events: _Events, first: int, stop: int) -> Iterator[Out]:
         other = self._sides[1 - port]
         some = slice(first, stop)
         comes, padded = events.comes[some], events.padded[some]

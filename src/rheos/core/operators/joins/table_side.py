@@ -120,17 +120,17 @@ class TableSide(MarkedRows):
 
     def exist(self, numbers: Numbers) -> Mask:
         """Return which of these rows exist."""
-        there: Mask = self._mark("there")[self._at(numbers)]
+        there: Mask = self._mark("there")[self._positions_of(numbers)]
         return there
 
     def slots(self, numbers: Numbers) -> Slots:
         """Return the slots of these rows."""
-        slots: Slots = self._mark("slots")[self._at(numbers)]
+        slots: Slots = self._mark("slots")[self._positions_of(numbers)]
         return slots
 
     def padded(self, numbers: Numbers) -> Mask:
         """Return which of these rows were emitted without a partner."""
-        padded: Mask = self._mark("padded")[self._at(numbers)]
+        padded: Mask = self._mark("padded")[self._positions_of(numbers)]
         return padded
 
     def places(self, batch: Batch, comes: Mask) -> Slots:
@@ -150,7 +150,7 @@ class TableSide(MarkedRows):
 
     def matches(self, numbers: Numbers) -> Numbers:
         """Return the number of partners of these rows."""
-        matches: Numbers = self._mark("matches")[self._at(numbers)]
+        matches: Numbers = self._mark("matches")[self._positions_of(numbers)]
         return matches
 
     def at(self, places: Slots) -> Numbers:
@@ -215,12 +215,12 @@ class TableSide(MarkedRows):
         differs = self.padded(numbers) != padded
         numbers, padded = numbers[differs], padded[differs]
         self._change(numbers)
-        self._mark("padded")[self._at(numbers)] = padded
+        self._mark("padded")[self._positions_of(numbers)] = padded
 
     def match(self, numbers: Numbers, matches: Numbers) -> None:
         """Set the number of partners of these rows."""
         self._change(numbers)
-        self._mark("matches")[self._at(numbers)] = matches
+        self._mark("matches")[self._positions_of(numbers)] = matches
 
     def expire(self, reached_ms: int) -> None:
         """Drop the rows whose time to live has ended at this progress of the stream."""
@@ -231,10 +231,10 @@ class TableSide(MarkedRows):
         self._drop(reached_ms - self._ttl_ms)
 
     def _change(self, numbers: Numbers) -> None:
-        self._mark("changed")[self._at(numbers)] = True
+        self._mark("changed")[self._positions_of(numbers)] = True
 
     def _forget(self, numbers: Numbers) -> None:
-        at = self._at(numbers)
+        at = self._positions_of(numbers)
         self._mark("there")[at] = False
         np.subtract.at(self._counts, self._mark("slots")[at], 1)
         self.alive -= len(numbers)

@@ -136,7 +136,7 @@ class BothSidesOperator(Operator):
         self._united = UnitedRows(ctx.ports)
         self._windows = spec.windows(replace(ctx, ports=(self._united.port,)), self._united)
 
-    def _of(self, port: int, batch: Batch) -> Batch:
+    def _unite(self, port: int, batch: Batch) -> Batch:
         own = self.ctx.ports[port]
         refuse_null_keys(batch, own.keys, own.keyed_at)
         return self._united.of(port, batch)
@@ -145,10 +145,10 @@ class BothSidesOperator(Operator):
         self._windows.open(restored)
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
-        return self._windows.on_batch(0, self._of(port, batch))
+        return self._windows.on_batch(0, self._unite(port, batch))
 
     def on_in_flight(self, port: int, batch: Batch) -> Iterator[Out]:
-        return self._windows.on_in_flight(0, self._of(port, batch))
+        return self._windows.on_in_flight(0, self._unite(port, batch))
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
         return self._windows.on_watermark(timestamp_ms)

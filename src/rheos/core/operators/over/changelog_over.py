@@ -137,7 +137,7 @@ class ChangelogOverOperator(KeyedStateOperator):
                 for at in some
                 for row, op in self._changed(keys[at], rows[at], results, gone=gone[at])
             ]
-            yield from self._out(made, batch)
+            yield from self._emit(made, batch)
 
     def _changed(
         self, key: Key, row: Any, results: dict[Key, dict[str, tuple[Any, ...]]], *, gone: bool
@@ -181,7 +181,7 @@ class ChangelogOverOperator(KeyedStateOperator):
             raise found.located(site=self.ctx.site, operator=self.ctx.name) from None
         return {item: (*rows_by_id[item], *result) for item, result in zip(items, results, strict=True)}
 
-    def _out(self, made: Sequence[tuple[Any, str, int]], batch: Batch) -> Iterator[Out]:
+    def _emit(self, made: Sequence[tuple[Any, str, int]], batch: Batch) -> Iterator[Out]:
         output = self.ctx.outputs.get(MAIN)
         if output is None:
             return

@@ -83,7 +83,9 @@ class OverColumns:
         """Return a factory for the state of each function over rows of `schema`."""
         frames = self.frames or (frame,) * len(self.functions)
         return [
-            function.frame(own.rows) if isinstance(function, FramePosition) else _made(function, schema)
+            function.frame(own.rows)
+            if isinstance(function, FramePosition)
+            else _make_frame(function, schema)
             for function, own in zip(self.functions, frames, strict=True)
         ]
 
@@ -106,7 +108,7 @@ def label(function: OverFunction) -> str:
     return function.kind.upper() + ("_POP" if getattr(function, "ddof", 1) == 0 else "")
 
 
-def _made(agg: Agg, schema: pa.Schema) -> Callable[[], FrameState]:
+def _make_frame(agg: Agg, schema: pa.Schema) -> Callable[[], FrameState]:
     made = agg.frame(schema)
     assert made is not None, "checked when the query is planned"
     return made
@@ -160,7 +162,7 @@ class EventTimeOver(KeyedProcessFunction):
         self._states = self._columns.states(self._schema, self._frame)
 
     def process_element(self, record: Any, ctx: KeyedContext) -> Iterator[dict[str, Any]]:
-        known, frames = self._known()
+        known, frames = self._load_state()
         assert ctx.timestamp is not None, "checked when the query is planned"
         row = tuple(record)
         if self._frame.by_rows:
@@ -179,7 +181,7 @@ class EventTimeOver(KeyedProcessFunction):
         self.remembered.value = known
 
     def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[dict[str, Any]]:
-        known, frames = self._known()
+        known, frames = self._load_state()
         preceding = self._frame.preceding
         if self._frame.following:
             yield from self._emitted(known, frames, [], ended=True)
@@ -196,7 +198,7 @@ class EventTimeOver(KeyedProcessFunction):
             return
         self.remembered.value = known
 
-    def _known(self) -> tuple[Remembered, MovingFrames]:
+    def _load_state(self) -> tuple[Remembered, MovingFrames]:
         """Return the state of the key, ready to be used."""
         known = self.remembered.value or Remembered()
         assert isinstance(known, Remembered)

@@ -311,12 +311,12 @@ class _Compiler:
                 absent += EdgeGuards(first=condition) if directly else EdgeGuards(between=condition)
                 continue
             fragment = self._repeated(part)
-            whole = fragment if whole is None else self._behind(whole, absent, fragment)
+            whole = fragment if whole is None else self._connect(whole, absent, fragment)
             absent = _NOTHING
         assert whole is not None, "a pattern begins with a step"
         return whole, absent
 
-    def _behind(self, before: _Fragment, absent: EdgeGuards, after: _Fragment) -> _Fragment:
+    def _connect(self, before: _Fragment, absent: EdgeGuards, after: _Fragment) -> _Fragment:
         self._link(before.exits, after.entries, absent)
         entries, exits = before.entries, after.exits
         if before.skipped is not None:
@@ -341,7 +341,7 @@ class _Compiler:
             taken = BlockedTest(self._condition(part.condition), self._until)
             greedy = EdgeGuards(never=(taken,))
         least, most = quantifier.at_least, quantifier.at_most
-        copies = [self._once(part) for _ in range(max(least, 1) if most is None else most)]
+        copies = [self._compile_once(part) for _ in range(max(least, 1) if most is None else most)]
         self._until = outside
         for before, after in pairwise(copies):
             self._link(before.exits, _entered(after.entries, quantifier.inner))
@@ -358,7 +358,7 @@ class _Compiler:
             nothing = greedy + (nothing or _NOTHING)
         return _Fragment(_entered(copies[0].entries, part.contiguity), tuple(exits), nothing)
 
-    def _once(self, part: PatternStep | Group | Choice) -> _Fragment:
+    def _compile_once(self, part: PatternStep | Group | Choice) -> _Fragment:
         match part:
             case PatternStep():
                 if len(self._places) == MOST_POSITIONS:
@@ -480,7 +480,7 @@ class _Compiler:
                 raise ProgramError(
                     f"step {step.name!r} can never match a row, so the pattern can never match with it",
                     site=step.site,
-                    hint=self._why(step),
+                    hint=self._reason_never(step),
                 )
         if not found:
             raise self._never_ends()
@@ -523,7 +523,7 @@ class _Compiler:
         """Return whether each row that the edge takes fulfils the other condition."""
         return other == edge.condition or not self._conditions[other]
 
-    def _why(self, step: PatternStep) -> str:
+    def _reason_never(self, step: PatternStep) -> str:
         if never_holds(step.condition.exprs):
             return f"its condition is never true: {step.condition}"
         until = step.quantifier.until

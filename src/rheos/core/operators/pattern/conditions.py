@@ -106,7 +106,7 @@ class ConditionFunctions:
         record = self._record(event, function.record)
         try:
             if function.sees_earlier:
-                answer = function.call(record, self._taken(node, function.record))
+                answer = function.call(record, self._rows_before(node, function.record))
             else:
                 answer = function.call(record)
         except UserRaised as error:
@@ -152,7 +152,7 @@ class ConditionFunctions:
         values = tuple(row.values())
         return values[0] if len(values) == 1 else values
 
-    def _taken(self, node: MatchNode | None, record: type | None) -> EarlierRows:
+    def _rows_before(self, node: MatchNode | None, record: type | None) -> EarlierRows:
         found = EarlierRows(self._automaton.names)
         if node is None:
             return found

@@ -54,7 +54,7 @@ def never_holds(exprs: Iterable[pl.Expr]) -> bool:
     for expr in exprs:
         tree = tree_of(expr)
         if tree is not None:
-            ways = _all(ways, _ways(tree, True))
+            ways = _combine_ways(ways, _ways(tree, True))
     return all(_excluded(way) for way in ways)
 
 
@@ -105,13 +105,13 @@ def _joined(every: bool, parts: Sequence[Tree], holds: bool) -> Ways:
     if every is holds:
         whole = _UNKNOWN
         for ways in ways_of:
-            whole = _all(whole, ways)
+            whole = _combine_ways(whole, ways)
         return whole
     either = [way for ways in ways_of for way in ways]
     return either if len(either) <= _MOST_WAYS else _UNKNOWN
 
 
-def _all(one: Ways, other: Ways) -> Ways:
+def _combine_ways(one: Ways, other: Ways) -> Ways:
     if not other or len(one) * len(other) <= _MOST_WAYS:
         return [a + b for a, b in product(one, other)]
     # Fewer claims make the result less precise, but never wrong.

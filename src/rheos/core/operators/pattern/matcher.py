@@ -98,7 +98,7 @@ class Matcher:
             partials = list(alive.partials)
         for edge in automaton.begins:
             if edge.wakes & bits and (edge.sure or self._takes(edge, event, bits, None)):
-                self._taken(edge, event, None, event, at_ms, partials, found)
+                self._follow_edge(edge, event, None, event, at_ms, partials, found)
                 if automaton.preferring and automaton.positions[edge.target].found:
                     break
         if not moved and not found and len(partials) == len(alive.partials):
@@ -123,14 +123,14 @@ class Matcher:
                 left.append(edge)
                 continue
             if edge.sure:
-                self._taken(edge, event, node, began, since_ms, taken, found)
+                self._follow_edge(edge, event, node, began, since_ms, taken, found)
                 if edge.contiguity is Contiguity.FOLLOWED_BY_ANY:
                     left.append(edge)
                 else:
                     changed = True
                 continue
             guards = edge.guards
-            if self._blocked(guards.never, event, bits, node) or self._any(
+            if self._blocked(guards.never, event, bits, node) or self._holds_any(
                 guards.first, event, bits, node
             ):
                 changed = True
@@ -140,7 +140,7 @@ class Matcher:
                 case EdgeEffect.TAKES:
                     takes = self._is(edge.condition, event, bits, node)
                     if takes:
-                        self._taken(edge, event, node, began, since_ms, taken, found)
+                        self._follow_edge(edge, event, node, began, since_ms, taken, found)
                     stays = edge.contiguity is Contiguity.FOLLOWED_BY_ANY or (
                         edge.contiguity is Contiguity.FOLLOWED_BY and not takes
                     )
@@ -151,7 +151,7 @@ class Matcher:
                     pass
                 case _:
                     assert_never(edge.leads)
-            if stays and not self._any(guards.between, event, bits, node):
+            if stays and not self._holds_any(guards.between, event, bits, node):
                 later = edge if edge.later == edge.number else self._automaton.edges[edge.later]
                 changed = changed or later is not edge
                 left.append(later)
@@ -188,13 +188,15 @@ class Matcher:
                 if self._alike_at_one_position and (partial.began, edge.target) in reached:
                     continue
                 reached.add((partial.began, edge.target))
-                self._taken(edge, event, partial.node, partial.began, partial.since_ms, partials, found)
+                self._follow_edge(
+                    edge, event, partial.node, partial.began, partial.since_ms, partials, found
+                )
                 if self._automaton.positions[edge.target].found:
                     whole_of = partial.began
                     break
         return bool(alive.partials)
 
-    def _taken(
+    def _follow_edge(
         self,
         edge: PatternEdge,
         event: int,
@@ -222,14 +224,16 @@ class Matcher:
             not self._asks[condition] or self._holds(condition, event, node)
         )
 
-    def _any(self, conditions: tuple[int, ...], event: int, bits: int, node: MatchNode | None) -> bool:
+    def _holds_any(
+        self, conditions: tuple[int, ...], event: int, bits: int, node: MatchNode | None
+    ) -> bool:
         return any(self._is(condition, event, bits, node) for condition in conditions)
 
     def _blocked(
         self, blocked: tuple[BlockedTest, ...], event: int, bits: int, node: MatchNode | None
     ) -> bool:
         return any(
-            self._is(condition, event, bits, node) and not self._any(unless, event, bits, node)
+            self._is(condition, event, bits, node) and not self._holds_any(unless, event, bits, node)
             for condition, unless in blocked
         )
 
@@ -245,13 +249,13 @@ class Matcher:
             at_ms = alive.expires_ms
             over = [p for p in alive.partials if p.since_ms + self._within_ms <= at_ms]
             alive.partials = [p for p in alive.partials if p.since_ms + self._within_ms > at_ms]
-            late, found = self._over(alive, over)
+            late, found = self._split_expired(alive, over)
             given += [MatchOutcome(node, at_ms, timed_out=True) for node in late]
             given += self._finished(alive, found, at_ms)
             self.refresh(alive)
         return given
 
-    def _over(
+    def _split_expired(
         self, alive: LiveMatches, over: list[Partial]
     ) -> tuple[list[MatchNode], list[WholeMatch]]:
         """Divide expired matches into those that remained incomplete, and those that are now

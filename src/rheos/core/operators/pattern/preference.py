@@ -66,20 +66,20 @@ class _Orders:
     def _repeated(self, part: Part, first: int, then: Next) -> Next:
         assert not isinstance(part, Absence), "a preferring pattern has no absences"
         quantifier = part.quantifier
-        least, once = quantifier.at_least, _once(part)
+        least, once = quantifier.at_least, _count_positions(part)
         last = first + _positions(part) - once
         entered = then
         if quantifier.at_most is None:
-            again = self._taken(part, last, ())
-            entered = _either(quantifier, again, then)
+            again = self._order_once(part, last, ())
+            entered = _order_of_choice(quantifier, again, then)
         for number, place in [*enumerate(range(first, last + 1, once), 1)][::-1]:
             goes_on = entered
             if place != last and number >= least:
-                goes_on = _either(quantifier, entered, then)
-            entered = self._taken(part, place, goes_on)
-        return _either(quantifier, entered, then) if quantifier.optional else entered
+                goes_on = _order_of_choice(quantifier, entered, then)
+            entered = self._order_once(part, place, goes_on)
+        return _order_of_choice(quantifier, entered, then) if quantifier.optional else entered
 
-    def _taken(self, part: Part, first: int, then: Next) -> Next:
+    def _order_once(self, part: Part, first: int, then: Next) -> Next:
         match part:
             case Group():
                 return self._sequence(part.parts, first, then)
@@ -93,7 +93,7 @@ class _Orders:
         return (first,)
 
 
-def _either(quantifier: Quantifier, further: Next, then: Next) -> Next:
+def _order_of_choice(quantifier: Quantifier, further: Next, then: Next) -> Next:
     order = then + further if quantifier.reluctant else further + then
     return tuple(dict.fromkeys(order))
 
@@ -102,8 +102,8 @@ def _positions(part: Part) -> int:
     assert not isinstance(part, Absence), "a preferring pattern has no absences"
     quantifier = part.quantifier
     times = max(quantifier.at_least, 1) if quantifier.at_most is None else quantifier.at_most
-    return _once(part) * times
+    return _count_positions(part) * times
 
 
-def _once(part: PatternStep | Group | Choice) -> int:
+def _count_positions(part: PatternStep | Group | Choice) -> int:
     return 1 if isinstance(part, PatternStep) else sum(map(_positions, part.parts))

@@ -172,7 +172,7 @@ class _Reader:
             self._roots.append(event if before < 0 else self._roots[before])
 
     def alive(self, partials: Iterable[Mapping[str, object]], found: Iterable[int]) -> LiveMatches:
-        return LiveMatches(list(map(self._partial, partials)), list(map(self._found, found)))
+        return LiveMatches(list(map(self._partial, partials)), list(map(self._read_match, found)))
 
     def _partial(self, stored_partial: Mapping[str, object]) -> Partial:
         place, numbers = stored_partial["node"], stored_partial["open"]
@@ -188,7 +188,7 @@ class _Reader:
         root = self._roots[place]
         return Partial(node, edges, wakes, self._first_event + root, self._stamps[root])
 
-    def _found(self, place: int) -> WholeMatch:
+    def _read_match(self, place: int) -> WholeMatch:
         return WholeMatch(self._node(place), self._first_event + self._roots[place])
 
     def _node(self, place: int) -> MatchNode:

@@ -87,13 +87,13 @@ class CumulatingWindows(FixedWindows):
     def __str__(self) -> str:
         return f"windows of up to {self.size} ms by {self.step} ms, offset {self.offset} ms"
 
-    def _down(self, ms: IntOrInts, to: int) -> IntOrInts:
+    def _round_down(self, ms: IntOrInts, to: int) -> IntOrInts:
         return (ms - self.offset) // to * to + self.offset
 
     def assign(
         self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int
     ) -> PaneAssignment:
-        slices = self._down(ts, self.step)
+        slices = self._round_down(ts, self.step)
         first, last = slices + self.step, self.last_end(slices)
         # Window e takes a row unless e - 1 + lateness <= watermark: from e = watermark - lateness + 2.
         passed = np.int64(purged_through - (lateness_ms - 2))
@@ -118,10 +118,10 @@ class CumulatingWindows(FixedWindows):
         return progressions(first, count, self.step)
 
     def last_end(self, slices: Ints) -> Ints:
-        return self._down(slices, self.size) + self.size
+        return self._round_down(slices, self.size) + self.size
 
     def start_of(self, end: IntOrInts) -> IntOrInts:
-        return self._down(end - 1, self.size)
+        return self._round_down(end - 1, self.size)
 
     def pane_end(self, slices: Ints) -> Ints:
         return slices + self.step

@@ -25,7 +25,7 @@ class FixedPanes(PaneStore):
     def _merged(self, segments: Sequence[Segment]) -> Segment:
         # Segments of sliding windows mostly have different slices, so they share no pane.
         in_memory = all(isinstance(segment.rows, pl.DataFrame) for segment in segments)
-        if in_memory and _apart(segments):
+        if in_memory and _are_disjoint(segments):
             # As one chunk: each window reads the rows, and would copy rows in several chunks each time.
             rows = pl.concat([segment.whole() for segment in segments], how="diagonal", rechunk=True)
             return Segment.of(rows, self.pane)
@@ -103,7 +103,7 @@ class FixedPanes(PaneStore):
         return kept
 
 
-def _apart(segments: Sequence[Segment]) -> bool:
+def _are_disjoint(segments: Sequence[Segment]) -> bool:
     """Return whether each slice, and so each pane, occurs in at most one segment."""
     slices = np.concatenate([np.unique(segment.firsts) for segment in segments])
     return len(np.unique(slices)) == len(slices)

@@ -59,12 +59,12 @@ class LateCandidates:
         """Columns of the state, without those of the pane."""
         self.nullable = self._rows.nullable
         self.store = MergingPanes(windows.pane, self._merge, self._keys, memory, joins=False)
-        self.layout = PaneLayout(STATE, self.store, self._written, (TIME, _WM))
+        self.layout = PaneLayout(STATE, self.store, self._merge_frames, (TIME, _WM))
 
     def _merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
         return pl.concat([frame[[*self.kinds, *by]] for frame in frames])
 
-    def _written(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    def _merge_frames(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         return self._merge(frames, self._windows.pane)
 
     def add(self, batch: Batch, purged_through: int) -> None:
@@ -76,7 +76,7 @@ class LateCandidates:
         assigned = PaneAssignment((passed, passed, ts), None, None)
         pane = self._windows.pane
         rows = paned(frame_of(batch, self._rows.columns, assigned, pane), assigned, pane)
-        self.store.add(self._written([rows.hstack([pl.Series(_WM, own)])]))
+        self.store.add(self._merge_frames([rows.hstack([pl.Series(_WM, own)])]))
 
     def decided(self, watermark: int, trigger: MergingTrigger) -> Iterator[DecidedRows]:
         """Decide about the rows whose watermark this one has passed, and yield them."""

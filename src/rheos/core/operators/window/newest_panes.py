@@ -85,7 +85,7 @@ class NewestPanes:
         if given is None:
             return frame
         slots = self._slots(frame, given)
-        there, meets = self._met(slots, given)
+        there, meets = self._match_panes(slots, given)
         left = None
         if (others := there & ~meets).any():
             self._marks[slots] = 0
@@ -106,7 +106,7 @@ class NewestPanes:
         if given is None:
             return [frame]
         slots = self._slots(frame, given)
-        there, meets = self._met(slots, given)
+        there, meets = self._match_panes(slots, given)
         taken = meets | (given[OPEN_TO] > self._columns[OPEN_TO][slots]) | ~there
         gives_way = slots[taken & there & ~meets]
         rest = [] if taken.all() else [frame.filter(pl.Series(~taken))]
@@ -151,7 +151,7 @@ class NewestPanes:
                 self._columns[name] = _longer(held, size, nothing)
         return slots
 
-    def _met(self, slots: AnySlots, given: Mapping[str, npt.NDArray[Any]]) -> tuple[Mask, Mask]:
+    def _match_panes(self, slots: AnySlots, given: Mapping[str, npt.NDArray[Any]]) -> tuple[Mask, Mask]:
         """Return for each row whether its key has a pane, and whether both form one window."""
         ends = self._columns[OPEN_TO][slots]
         there = ends != _NONE

@@ -77,9 +77,9 @@ class PendingRows:
                     mixed.append(paned(frames[0], _shared(pane), PANE))
                     del of_panes[pane]
         for pane, frames in of_panes.items():
-            yield _one(frames), _shared(pane)
+            yield _concatenate(frames), _shared(pane)
         if mixed:
-            rows = _one(mixed)
+            rows = _concatenate(mixed)
             yield rows, PaneAssignment(tuple(rows[name].to_numpy() for name in PANE), None, None)
 
     def clear(self) -> None:
@@ -110,5 +110,5 @@ def _shared(pane: Sequence[int]) -> PaneAssignment:
     return PaneAssignment(tuple(np.array([value], np.int64) for value in pane), None, None)
 
 
-def _one(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def _concatenate(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")

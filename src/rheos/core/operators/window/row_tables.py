@@ -64,12 +64,12 @@ class GatheredTable(AggregateTable):
         return {key: [self.name] for key in self._all}
 
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        return self._kept(rows.select(*self.keys, *by, self._value).drop_nulls(VALUE), by)
+        return self._reduce_values(rows.select(*self.keys, *by, self._value).drop_nulls(VALUE), by)
 
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-        return self._kept(pl.concat([frame[[*self.keys, *by, VALUE]] for frame in frames]), by)
+        return self._reduce_values(pl.concat([frame[[*self.keys, *by, VALUE]] for frame in frames]), by)
 
-    def _kept(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    def _reduce_values(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         if not self._distinct:
             return frame
         frame = frame.unique()

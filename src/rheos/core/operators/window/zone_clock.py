@@ -48,16 +48,16 @@ class ZoneClock:
     def local(self, instants: Ints) -> Ints:
         """Return the local times at these instants."""
         folded, moved = _folded(instants)
-        return folded + self._around(folded).offsets(folded) + moved
+        return folded + self._changes_around(folded).offsets(folded) + moved
 
     def instants(self, local: Ints) -> Ints:
         """Return the first instant at which the clock shows each of these local times, or a later one.
         For a skipped local time this is the end of the gap; for one that occurs twice it is the first.
         """
         folded, moved = _folded(local)
-        return self._around(folded).first_shown(folded) + moved
+        return self._changes_around(folded).first_shown(folded) + moved
 
-    def _around(self, times: Ints) -> _Changes:
+    def _changes_around(self, times: Ints) -> _Changes:
         if not len(times):
             return self._known
         first, last = _year_of(times.min()), _year_of(times.max())

@@ -86,7 +86,7 @@ class ExpiringTable(ColumnTable):
         super().__init__(column, keys)
         self._stamped = column
 
-    def _kept(self) -> Flags:
+    def _is_kept(self) -> Flags:
         return self._stamped.present & (self._stamped.stamps > self._gone_ms())
 
     def sweep(self) -> Iterator[None]:

@@ -35,9 +35,9 @@ class ColumnTable(StateTable):
         return self._freeze(changed)
 
     def copy(self) -> Frozen:
-        return self._freeze(self._slots(self._kept()))
+        return self._freeze(self._slots(self._is_kept()))
 
-    def _kept(self) -> np.ndarray:
+    def _is_kept(self) -> np.ndarray:
         """Return, for each slot, whether a full snapshot contains it."""
         return self._column.present
 

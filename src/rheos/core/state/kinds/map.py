@@ -97,7 +97,7 @@ class MapHandle:
         """Forget the key's entries."""
         self._store.clear(self._scope.key)
 
-    def _all(self) -> dict[Any, Any]:
+    def _load_all(self) -> dict[Any, Any]:
         """Return all entries, and mark them as changed if their values may be changed in place."""
         key = self._scope.key
         found = self._read(key, _NOTHING)
@@ -115,10 +115,10 @@ class MapHandle:
         return tuple(self._read(self._scope.key, _NOTHING))
 
     def values(self) -> tuple[Any, ...]:
-        return tuple(self._all().values())
+        return tuple(self._load_all().values())
 
     def items(self) -> tuple[tuple[Any, Any], ...]:
-        return tuple(self._all().items())
+        return tuple(self._load_all().items())
 
     def __repr__(self) -> str:
         return f"MapState({self._read(self._scope.key, _NOTHING)!r})"

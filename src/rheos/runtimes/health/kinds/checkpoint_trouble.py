@@ -65,11 +65,11 @@ def _slow_checkpoints(seen: JobMoment) -> Iterator[DetectedFinding]:
             severity=Severity.DEGRADED,
             what=f"the newest checkpoint took {took_ms / 1000:.1f} s, longer than the interval of "
             f"{config.interval_ms / 1000:g} s",
-            what_to_do=_where(seen),
+            what_to_do=_longest_part(seen),
         )
 
 
-def _where(seen: JobMoment) -> str:
+def _longest_part(seen: JobMoment) -> str:
     parts = {metric: max(map(number, seen.of(metric)), default=0.0) for metric in _PARTS}
     longest = max(parts, key=lambda metric: parts[metric])
     if not parts[longest]:

@@ -127,10 +127,10 @@ def _late(seen: JobMoment) -> Iterator[DetectedFinding]:
         return
     start, recent = before[0], before[-1]
     for operator in seen.status.operators:
-        late, rows = _grown(operator, recent)
+        late, rows = _growth_of(operator, recent)
         if late < LEAST_LATE_ROWS or late < LATE_SHARE * rows:
             continue
-        late_before, rows_before = _grown(_of(recent.operators, operator.id), start)
+        late_before, rows_before = _growth_of(_status_of(recent.operators, operator.id), start)
         share, share_before = late / max(rows, late), late_before / max(rows_before, late_before, 1)
         if share < RISEN * share_before:
             continue
@@ -146,13 +146,13 @@ def _late(seen: JobMoment) -> Iterator[DetectedFinding]:
         )
 
 
-def _of(operators: Iterable[OperatorStatus], id: str) -> OperatorStatus | None:
+def _status_of(operators: Iterable[OperatorStatus], id: str) -> OperatorStatus | None:
     return next((each for each in operators if each.id == id), None)
 
 
-def _grown(operator: OperatorStatus | None, past: PastTotals) -> tuple[int, int]:
+def _growth_of(operator: OperatorStatus | None, past: PastTotals) -> tuple[int, int]:
     """Return the number of late rows and of all rows of an operator since an earlier moment."""
-    before = None if operator is None else _of(past.operators, operator.id)
+    before = None if operator is None else _status_of(past.operators, operator.id)
     if operator is None or before is None:
         return 0, 0
     late = operator.counters.get("late", 0) - before.counters.get("late", 0)

@@ -48,11 +48,11 @@ def bottlenecks(seen: JobMoment) -> Iterator[Bottleneck]:
         return
     for chain in seen.outline.chains:
         busy = seen.shares(f.BUSY, chain.id)
-        if not busy or max(busy.values()) < BUSY or _held(seen, chain.id) >= HELD_UP:
+        if not busy or max(busy.values()) < BUSY or _blocked_share(seen, chain.id) >= HELD_UP:
             continue
         subtask = max(busy, key=lambda each: busy[each])
         senders = {e.source for e in seen.outline.edges if e.target == chain.id and not e.feedback}
-        held = max((_held(seen, sender) for sender in senders), default=0.0)
+        held = max((_blocked_share(seen, sender) for sender in senders), default=0.0)
         if senders and held >= HELD_UP:
             yield Bottleneck(chain, busy, subtask, held, None)
         elif not senders and (rows := _lag_rows(seen, chain)):
@@ -75,7 +75,7 @@ def skew_of(seen: JobMoment, found: Bottleneck) -> Skew | None:
     return None
 
 
-def _held(seen: JobMoment, chain: str) -> float:
+def _blocked_share(seen: JobMoment, chain: str) -> float:
     return max(seen.shares(f.BLOCKED, chain).values(), default=0.0)
 
 

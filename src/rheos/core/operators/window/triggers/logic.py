@@ -54,7 +54,7 @@ class WindowLogic:
         """Process a record of a window that has not expired. `mark` is the watermark of its split."""
         scope = self.scope
         scope.at(key, window)
-        yield from self._taken(record, window, mark)
+        yield from self._add_record(record, window, mark)
 
     def merging_element(
         self, record: Any, key: Any, new: Bounds, mark: int, passed_ms: int
@@ -84,9 +84,9 @@ class WindowLogic:
                 scope.at(key, old)
                 self._forget(old)
             scope.at(key, merged.window)
-        return self._taken(record, merged.place, mark)
+        return self._add_record(record, merged.place, mark)
 
-    def _taken(self, record: Any, place: Bounds, mark: int) -> Iterator[Out]:
+    def _add_record(self, record: Any, place: Bounds, mark: int) -> Iterator[Out]:
         scope = self.scope
         scope.under(place)
         self._contents.add(record, scope.timestamp)

@@ -67,7 +67,9 @@ class TriggeredWindowOperator(KeyedStateOperator):
         if combine is None or spec.keeps_records:
             contents = Records(self.backend, spec.record, event_time=event_time)
         else:
-            contents = CombinedValue(self.backend, spec.kept, partial(_added, combine), combine.merge)
+            contents = CombinedValue(
+                self.backend, spec.kept, partial(_add_record, combine), combine.merge
+            )
         results: WindowResults
         if spec.aggregates:
             results = AggregateResults(ctx, spec.aggregates)
@@ -254,7 +256,7 @@ class BatchTriggeredWindowOperator(TriggeredWindowOperator):
         yield from super().on_watermark(timestamp_ms)
 
 
-def _added(combine: AggregateFunction[Any], accumulator: Any, record: Any) -> Any:
+def _add_record(combine: AggregateFunction[Any], accumulator: Any, record: Any) -> Any:
     """Return the accumulator with one more record; None is an empty accumulator."""
     return combine.add(record, combine.create_accumulator() if accumulator is None else accumulator)
 
@@ -263,7 +265,7 @@ def _finished(combine: AggregateFunction[Any] | None, given: list[Any], *, combi
     """Return the inputs of a result: records, or the result of their accumulator."""
     if combine is None:
         return given
-    [accumulator] = given if combined else [reduce(partial(_added, combine), given, None)]
+    [accumulator] = given if combined else [reduce(partial(_add_record, combine), given, None)]
     return [combine.get_result(accumulator)]
 
 

@@ -71,7 +71,7 @@ class WindowResults(ABC):
     def flush(self) -> Iterator[Out]:
         """Emit all pending results."""
 
-    def _out(self, batch: pa.RecordBatch, fired: Sequence[FiredWindow]) -> Iterator[Out]:
+    def _stamp_batch(self, batch: pa.RecordBatch, fired: Sequence[FiredWindow]) -> Iterator[Out]:
         schema = self.ctx.outputs[MAIN].schema
         times = None
         if TS in schema.names:
@@ -134,7 +134,7 @@ class FunctionResults(WindowResults):
             error.record = of.text
             raise error from None
         self._made.clear()
-        yield from self._out(batch, fired)
+        yield from self._stamp_batch(batch, fired)
 
 
 class AggregateResults(WindowResults):
@@ -185,7 +185,7 @@ class AggregateResults(WindowResults):
         for table in self._tables.others:
             result = result.join(self._finished(table, rows, fired), on=on, how="left")
         result = result.sort(_FIRING)
-        yield from self._out(self._shown(result, fired), fired)
+        yield from self._stamp_batch(self._output_rows(result, fired), fired)
 
     def _finished(self, table: Any, rows: pl.DataFrame, fired: Sequence[FiredWindow]) -> pl.DataFrame:
         merged = table.merge([table.partial(rows, (_FIRING,))], (_FIRING,))
@@ -203,7 +203,7 @@ class AggregateResults(WindowResults):
                 hint=hint,
             ) from None
 
-    def _shown(self, result: pl.DataFrame, fired: Sequence[FiredWindow]) -> pa.RecordBatch:
+    def _output_rows(self, result: pl.DataFrame, fired: Sequence[FiredWindow]) -> pa.RecordBatch:
         """Return the output rows: a row for each of `fired`, in their order."""
         schema = self.ctx.outputs[MAIN].type.schema
         columns: list[pl.Series] = [

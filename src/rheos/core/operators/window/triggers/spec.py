@@ -142,14 +142,14 @@ class TriggeredWindowSpec(OperatorSpec):
 
     def summary(self) -> str:
         late = f", {self.lateness_ms} ms of lateness allowed" if self.lateness_ms else ""
-        evicts = "" if self.evictor is None else f", evictor {_spelt(self.evictor)}"
+        evicts = "" if self.evictor is None else f", evictor {_name_of(self.evictor)}"
         does = ", ".join(f"{name}={agg}" for name, agg in self.aggregates.items())
         if not does:
             does = f"takes {'named rows' if self.record is None else self.record.__name__}"
         windows = (
             type(self.windows).__name__ if isinstance(self.windows, WindowAssigner) else self.windows
         )
-        return f"{windows} windows{late}, trigger {_spelt(self.trigger)}{evicts}: {does}"
+        return f"{windows} windows{late}, trigger {_name_of(self.trigger)}{evicts}: {does}"
 
     def row_order(self) -> RowOrder:
         return RowOrder.OF_ARRIVAL if self.time is None else RowOrder.OF_SPLIT
@@ -161,7 +161,7 @@ class TriggeredWindowSpec(OperatorSpec):
         return RowsOfKey(calls_function=calls)
 
 
-def _spelt(given: object) -> str:
+def _name_of(given: object) -> str:
     """Return the name of a trigger or evictor: its `str`, or the name of its class."""
     own = type(given).__str__ is not object.__str__
     return str(given) if own else type(given).__name__
