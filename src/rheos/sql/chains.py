@@ -58,9 +58,9 @@ def _joined(like: exp.Expr, left: exp.Expr, right: exp.Expr) -> exp.Expr:
 
 def _is_link(node: exp.Expr) -> bool:
     """Return whether a chain may contain the node. It may not contain UNION DISTINCT, whose result
-    depends on the grouping."""
+    depends on the grouping, or UNION BY NAME."""
     return isinstance(node, _CHAINED) and not (
-        isinstance(node, exp.Union) and node.args.get("distinct")
+        isinstance(node, exp.Union) and (node.args.get("distinct") or node.args.get("by_name"))
     )
 
 

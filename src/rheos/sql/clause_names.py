@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+DATABASES = (*("default", "default_database", "public", "main", "default_catalog", "spark_catalog"),)
+"""Names that other systems have for their first database and its catalog: all tables are in it."""
+
 CLAUSES: dict[str, tuple[str, str | None]] = {
     "sample": ("TABLESAMPLE", "filter by a column, as in WHERE id % 10 = 0"),
     "locks": ("FOR UPDATE", "leave it out: a query only reads"),
     "hints": ("WITH (...)", "leave it out"),
     "into": ("INTO", "write INSERT INTO t SELECT ... in env.sql_script(...)"),
     "connect": ("CONNECT BY", "write a loop in Python: stream.iterate(...)"),
-    "pivots": ("PIVOT", "write SUM(x) FILTER (WHERE k = 'a') AS a for each column"),
     "field": ("a column as the list", "write x IN (1, 2), or ARRAY_CONTAINS(list, x)"),
     "kind": ("this kind", None),
     "on": ("ON (...)", "write ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n, and WHERE n = 1"),

@@ -13,6 +13,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from rheos.sql.chains import with_halved_chains
 from rheos.sql.ordered_aggregates import with_groups_inside
+from rheos.sql.plain_conditions import with_plain_conditions
 from rheos.sql.syntax_errors import (
     NO_COLUMNS,
     NOTHING_BEHIND,
@@ -142,7 +143,7 @@ def parse(sql: SqlText) -> list[exp.Expr]:
             f"the SQL is nested too deeply: a query may have up to {MOST_OPEN} levels", None, _IN_STEPS
         ) from None
     statements = [each for each in read if each is not None and not isinstance(each, _NOTHING)]
-    for statement in map(with_groups_inside, statements):
+    for statement in map(with_plain_conditions, map(with_groups_inside, statements)):
         _check_levels(sql, with_halved_chains(statement))
     return statements
 

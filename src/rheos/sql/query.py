@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -16,6 +17,7 @@ from rheos.core.protocol.elements import HIDDEN_PREFIX
 from rheos.sql import types
 from rheos.sql.call_places import named_by_text, user_calls, with_calls, with_calls_of_groups
 from rheos.sql.catalog import Catalog
+from rheos.sql.clause_names import DATABASES
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.first_rows import first_rows, is_first_rows
 from rheos.sql.functions import UserCall
@@ -31,6 +33,7 @@ from rheos.sql.match_parser import MatchRecognize
 from rheos.sql.matching import matched
 from rheos.sql.membership import Membership, membership, with_membership
 from rheos.sql.over import is_behind_time, with_over
+from rheos.sql.pivots import pivoted
 from rheos.sql.plan import (
     SET_EVENT_TIME,
     ColumnRole,
@@ -46,7 +49,7 @@ from rheos.sql.process_calls import process, process_call, process_functions
 from rheos.sql.ranking import bound, is_rank, limited, numbered, rank_of, ranked, ranks_in
 from rheos.sql.scalar_queries import scalar_queries, with_scalars, with_scalars_of_groups
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
-from rheos.sql.select_forms import qualified, with_plain_clauses
+from rheos.sql.select_forms import qualified, read_aliases, with_plain_clauses
 from rheos.sql.set_operations import NO_END, set_operation
 from rheos.sql.syntax_errors import WINDOWS
 from rheos.sql.text import SqlText, as_sql, number_of
@@ -57,9 +60,6 @@ if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive
 
 
-_DATABASES = ("default", "default_database", "public", "main")
-"""Names that other systems have for their first database."""
-_CATALOGS = ("default_catalog", "spark_catalog")
 _NO_EFFECT = {
     "hint": "hints have no effect: Rheos chooses how a query runs",
     **{
@@ -195,6 +195,7 @@ class Planner:
         if window is not None:
             relation = self._in_group_window(relation, window)
         scope = NameScope(self.sql, relation.tables)
+        read_aliases(scope, node)
         sight: NameScope | GroupedColumns = scope
         compiler, plan = Compiler(self.sql, scope), relation.plan
         if is_grouped(node):
@@ -258,8 +259,12 @@ class Planner:
         """Return the columns of SELECT."""
         exprs: list[pl.Expr] = []
         columns: list[SqlColumn] = []
-        for item in node.expressions:
-            for name, typed, role in self._items(item, sight, compiler):
+        items = [(item, self._items(item, sight, compiler)) for item in node.expressions]
+        written = {name for _, made in items for name, *_ in made}
+        for item, made in items:
+            for name, typed, role in made:
+                if any(column.name == name for column in columns):
+                    name = self._numbered_name(name, written, item)
                 self._check_name(name, columns, item)
                 if typed.type == types.NULL:
                     raise self.sql.wrong_type(
@@ -317,6 +322,13 @@ class Planner:
             else:
                 del found[place]
         return found
+
+    def _numbered_name(self, name: str, written: set[str], item: exp.Expr) -> str:
+        """Return the name of a column whose name an earlier one has, and report it."""
+        made = next(each for n in count(1) if (each := f"{name}_{n}") not in written)
+        written.add(made)
+        self.note(self.sql, item, f"two columns are named {name!r}, so the later one is named {made!r}")
+        return made
 
     def _check_name(self, name: str, columns: list[SqlColumn], at: exp.Expr) -> None:
         if any(column.name == name for column in columns):
@@ -405,6 +417,13 @@ class Planner:
                 )
 
     def table(self, node: exp.Expr) -> SqlRelation:
+        if (pivots := node.args.get("pivots")) and isinstance(node, exp.Table | exp.Subquery):
+            plain = node.copy()
+            plain.set("pivots", None)
+            plan = self.table(plain).plan
+            for each in pivots:
+                plan = pivoted(self, plan, each)
+            return self._aliased(plan, pivots[-1], node.alias_or_name or None)
         match node:
             case exp.Table():
                 return self._named_table(node)
@@ -453,8 +472,8 @@ class Planner:
         return self._aliased(plan, node, name)
 
     def _check_database(self, node: exp.Table) -> None:
-        for part, known in ((node.args.get("catalog"), _CATALOGS), (node.args.get("db"), _DATABASES)):
-            if part is not None and part.name.casefold() not in known:
+        for part in (node.args.get("catalog"), node.args.get("db")):
+            if part is not None and part.name.casefold() not in DATABASES:
                 raise self.sql.error(
                     f"unknown database {part.name!r}: all tables are in one",
                     part,

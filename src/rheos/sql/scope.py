@@ -9,6 +9,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.core.errors import ProgramError
+from rheos.sql.clause_names import DATABASES
 from rheos.sql.expressions.nested_values import field
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.plan import ColumnRole, PlanNode, SqlColumn
@@ -101,10 +102,10 @@ class NameScope:
     def reads(self, node: exp.Column) -> bool:
         """Return whether a node names a column or a field of one."""
         try:
-            self._find_column(node)
+            found, rest = self._find_column(node)
         except ProgramError:
             return False
-        return True
+        return not rest or isinstance(found.column.type, pl.Struct)
 
     def named(self, node: exp.Column) -> Named | None:
         """Return the column that a node names; None if it is a field of a struct or does not exist."""
@@ -117,6 +118,8 @@ class NameScope:
         if isinstance(node.this, exp.Star):
             raise Compiler(self.sql, self).refused(node.this)
         parts = [part.name for part in node.parts]
+        while len(parts) > 2 and parts[0].casefold() in DATABASES:
+            del parts[0]
         if len(parts) > 1 and (tables := [each for each in self.tables if _same(each.alias, parts[0])]):
             columns = [each for table in tables for each in table.columns]
             return self._single_column(node, parts[1], columns), parts[2:]

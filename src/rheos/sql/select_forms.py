@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from rheos.sql.grouping import calls_in
 from rheos.sql.plan import PlanNode
+from rheos.sql.scope import NameScope
 from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
@@ -36,6 +37,16 @@ def with_plain_clauses(sql: SqlText, node: exp.Expr) -> None:
         group.set("all", None)
         if not group.expressions:
             node.set("group", None)
+
+
+def read_aliases(scope: NameScope, node: exp.Select) -> None:
+    """Replace names in HAVING that only SELECT creates by their expressions."""
+    having = node.args.get("having")
+    made = {each.alias.casefold(): each.unalias() for each in node.expressions if each.alias}
+    for column in [] if having is None else [*having.find_all(exp.Column)]:
+        value = made.get(column.name.casefold())
+        if value is not None and not column.table and scope.find(column) is None:
+            column.replace(value.copy())
 
 
 def qualified(planner: Planner, node: exp.Select) -> PlanNode:

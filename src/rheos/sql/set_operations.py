@@ -40,8 +40,10 @@ def _sides(planner: Planner, node: exp.SetOperation) -> list[PlanNode]:
     for name in ("order", "limit", "offset"):
         if (clause := node.args.get(name)) is not None:
             raise planner.sql.error(f"{NO_END}: {clause.key.upper()} is not computed", clause)
-    planner.sql.only(node, ("with_", "this", "expression", "distinct"))
+    planner.sql.only(node, ("with_", "this", "expression", "distinct", "by_name"))
     sides = [planner.query(node.this), planner.query(node.expression)]
+    if node.args.get("by_name"):
+        return _by_name(sides)
     widths = [len(side.columns) for side in sides]
     if len(set(widths)) > 1:
         raise planner.sql.error(
@@ -50,6 +52,26 @@ def _sides(planner: Planner, node: exp.SetOperation) -> list[PlanNode]:
             node.expression,
         )
     return sides
+
+
+def _by_name(sides: Sequence[PlanNode]) -> list[PlanNode]:
+    """Return both queries with all columns of both, in one order. A missing column is null."""
+    known: dict[str, SqlColumn] = {}
+    for side in sides:
+        for column in side.columns:
+            known.setdefault(column.name.casefold(), column)
+    made = []
+    for side in sides:
+        mine = {column.name.casefold(): column for column in side.columns}
+        columns = [
+            mine.get(name, replace(column, role=ColumnRole.PLAIN)) for name, column in known.items()
+        ]
+        exprs = [
+            pl.col(mine[name].name) if name in mine else pl.lit(None, dtype=column.type)
+            for name, column in known.items()
+        ]
+        made.append(projected(side, tuple(exprs), tuple(columns)))
+    return made
 
 
 def _union(planner: Planner, node: exp.Union) -> PlanNode:

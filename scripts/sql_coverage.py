@@ -1,0 +1,67 @@
+"""Print how much of each feature of SQL runs: `python scripts/sql_coverage.py [--refused] [FEATURE]`.
+
+The probes are in `tests/sql/probes.py`. A probe runs if its rows equal DuckDB's. It is refused if the
+error points to a place in the query. Everything else is wrong, and then the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import rheos as rh
+from tests.sql.compare import found_by_duckdb, found_by_rheos
+from tests.sql.probes import PROBES, Probe
+
+
+def judged(probe: Probe) -> tuple[str, str]:
+    """Return "runs", "refused" or "wrong", and why."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            ours = found_by_rheos({"probe": probe.sql})["probe"]
+    except rh.RheosError as error:
+        return ("refused" if "^" in (error.detail or "") else "wrong"), error.what
+    except Exception as error:
+        return "wrong", repr(error)
+    theirs = found_by_duckdb({"probe": probe.duckdb or probe.sql})["probe"]
+    if ours == theirs:
+        return "runs", ""
+    return "wrong", f"{sorted(map(repr, ours))[:3]}, not {sorted(map(repr, theirs))[:3]}"
+
+
+def report(features: Iterable[str], *, refused: bool) -> int:
+    """Print a line for each feature, and the wrong probes. Return the number of these."""
+    faults = 0
+    print(f"{'feature':18}  runs  refused  wrong")
+    for feature in features:
+        found = [(probe, *judged(probe)) for probe in PROBES[feature]]
+        counts = [
+            sum(verdict == each for _, verdict, _ in found) for each in ("runs", "refused", "wrong")
+        ]
+        faults += counts[2]
+        print(f"{feature:18}  {counts[0]:4}  {counts[1]:7}  {counts[2]:5}", flush=True)
+        for probe, verdict, why in found:
+            if verdict == "wrong" or (refused and verdict == "refused"):
+                print(f"    {verdict}: {probe.sql}\n        {why}")
+    return faults
+
+
+def main() -> None:
+    """Read the arguments, and print the report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("features", nargs="*", metavar="FEATURE", help=", ".join(PROBES))
+    parser.add_argument("--refused", action="store_true", help="list refused probes with their errors")
+    said = parser.parse_args()
+    if unknown := {*said.features} - {*PROBES}:
+        parser.error(f"unknown features {sorted(unknown)}; the features are {', '.join(PROBES)}")
+    sys.exit(1 if report(said.features or PROBES, refused=said.refused) else 0)
+
+
+if __name__ == "__main__":
+    main()
