@@ -5,7 +5,6 @@ ANY and ALL, comparisons of several values, IN (VALUES ...), BETWEEN SYMMETRIC, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from sqlglot import exp
 
@@ -18,8 +17,8 @@ _VALUE = " compared value"
 
 def with_plain_conditions(statement: exp.Expr) -> exp.Expr:
     """Return the statement with simpler conditions in place of those that this module knows."""
-    for node in [*statement.find_all(exp.Join)]:
-        _replace_semi_join(node)
+    for join in [*statement.find_all(exp.Join)]:
+        _replace_semi_join(join)
     # Inner conditions come last in the walk, so that outer ones contain the rewritten ones.
     for node in reversed([*statement.find_all(exp.Between, exp.In, *_QUANTIFIED)]):
         made = _plain(node)
@@ -115,7 +114,7 @@ def _quantified(node: exp.Expr, right: exp.Any | exp.All) -> exp.Expr | None:
 
 
 def _of(node: exp.Expr, value: exp.Expr) -> exp.Expr:
-    made: Any = node.copy()
+    made: exp.Expr = node.copy()
     made.set("expression", value.copy())
     return made
 
