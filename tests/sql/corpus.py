@@ -800,6 +800,10 @@ JOINS += _windowed(
     f"window_start, window_end) AS b JOIN (SELECT window_start, window_end, MAX(amount) AS m FROM "
     f"{SOLD} GROUP BY "
     "window_start, window_end) AS s ON b.window_start = s.window_start AND b.window_end = s.window_end",
+    f"SELECT n, m, window_start FROM (SELECT auction, window_start, window_end, COUNT(*) AS n FROM "
+    f"{TUMBLE} GROUP BY auction, window_start, window_end) AS b FULL JOIN (SELECT auction, "
+    f"window_start, window_end, MAX(amount) AS m FROM {SOLD} GROUP BY auction, window_start, "
+    "window_end) AS s USING (auction, window_start, window_end)",
     f"WITH c AS (SELECT auction, COUNT(*) AS n, window_start, window_end FROM {HOP} GROUP BY "
     f"auction, window_start, "
     "window_end) SELECT c.auction, c.n, c.window_start FROM c JOIN (SELECT MAX(n) AS most, "
@@ -820,7 +824,51 @@ _BIDDERS = (
 
 _AROUND = "OVER (PARTITION BY auction ORDER BY ts ROWS BETWEEN 2 PRECEDING AND 3 FOLLOWING)"
 
+
+def _frames(functions: str, *frames: str) -> str:
+    """Return the columns of some functions over some frames of auctions."""
+    return ", ".join(
+        f"{function} OVER (PARTITION BY auction ORDER BY ts {frame}) AS f{place}_{number}"
+        for place, frame in enumerate(frames)
+        for number, function in enumerate(functions.split("; "))
+    )
+
+
+_EACH = (
+    "SUM(price); COUNT(*); COUNT(channel); AVG(price); MIN(price); MAX(channel); STDDEV(price); "
+    "COUNT(DISTINCT bidder); FIRST_VALUE(price); LAST_VALUE(price)"
+)
+
 OVERS = [
+    Query(
+        "SELECT ts, price, "
+        + _frames(
+            _EACH,
+            "ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING",
+            "ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING",
+            "RANGE BETWEEN INTERVAL '2' MINUTES PRECEDING AND INTERVAL '20' SECONDS PRECEDING",
+            "RANGE BETWEEN UNBOUNDED PRECEDING AND INTERVAL '1' MINUTE PRECEDING",
+            "ROWS BETWEEN 1 FOLLOWING AND 3 FOLLOWING",
+        )
+        + " FROM bids",
+        spark=False,
+    ),
+    Query(
+        "SELECT ts, price, "
+        + _frames(
+            _EACH,
+            "RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '30' SECONDS FOLLOWING",
+            "RANGE BETWEEN INTERVAL '10' SECONDS FOLLOWING AND INTERVAL '2' MINUTES FOLLOWING",
+        )
+        + " FROM bids",
+        spark=False,
+    ),
+    Query(
+        "SELECT n, SUM(s) OVER (ORDER BY n DESC ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING) AS a, "
+        "MIN(s) OVER (ORDER BY n ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING) AS b, "
+        "COUNT(*) OVER (ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS c "
+        "FROM (SELECT price % 9 AS n, SUM(price) AS s FROM bids GROUP BY price % 9) AS t"
+    ),
     Query(
         f"SELECT ts, STDDEV(price) {_FOUR} AS s, VAR_POP(price) {_FOUR} AS v, "
         "VARIANCE(price) OVER (PARTITION BY bidder ORDER BY ts) AS w, "

@@ -211,7 +211,7 @@ WRONG = {
     ),
     "SELECT SUM(price) OVER (ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 7 FOLLOWING) AS s "
     "FROM bids": (
-        "a frame must end at CURRENT ROW, or, for ROWS n PRECEDING, at n FOLLOWING",
+        "a frame must end a number of rows or an interval from its row",
         "7",
     ),
     "SELECT SUM(price) OVER (ORDER BY ts ROWS BETWEEN price PRECEDING AND CURRENT ROW) AS s "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, get_args
 
 import polars as pl
@@ -17,11 +17,12 @@ from rheos.api.window_configuration import WINDOW_FIELDS, WindowsOfKeys
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.functions import CoGroupFunction
-from rheos.core.graph.nodes import StreamType
-from rheos.core.graph.types import columns_read, common_key
+from rheos.core.graph.nodes import MAIN, StreamType
+from rheos.core.graph.types import columns_read, common_key, without
 from rheos.core.graph.validate import check_columns
-from rheos.core.graph.windows import Window
+from rheos.core.graph.windows import Tumbling, Window
 from rheos.core.operators.change_rows import table_columns
+from rheos.core.operators.contract import OperatorSpec
 from rheos.core.operators.joins.co_group import CoGroupSpec
 from rheos.core.operators.joins.interval_join import IntervalJoinSpec
 from rheos.core.operators.joins.joined_columns import JoinedColumn, JoinedColumns, kept
@@ -118,11 +119,32 @@ def window_joined(
 ) -> tuple[WindowJoinSpec, StreamType]:
     """Return the window join of two streams, each with its keys."""
     check_how(how)
-    columns, schema = joined_columns(left, right, how, suffix)
+    window = checked_window(window, "window_join")
+    own = [field.name for field in WINDOW_FIELDS]
+    # The window of a pair is that of both results.
+    merged = [own if _are_results_of(side, window) else [] for side in (left, right)]
+    columns, schema = joined_columns(left, right, how, suffix, merged, own)
     schema = pa.schema([*schema, *WINDOW_FIELDS])
     check_columns(schema)
-    spec = WindowJoinSpec(checked_window(window, "window_join"), how, columns)
-    return spec, StreamType(schema, event_time=True)
+    return WindowJoinSpec(window, how, columns), StreamType(schema, event_time=True)
+
+
+def _are_results_of(side: Transformation, window: Window) -> bool:
+    """Return whether the rows are results of these windows, and so belong to the same ones again."""
+    names = [field.name for field in WINDOW_FIELDS]
+    port, node = side.port, side.node
+    while len(node.inputs) == 1 and isinstance(node.spec, OperatorSpec):
+        if not node.spec.keeps_columns(names):
+            break
+        [port] = node.inputs
+        node = side.program.node(port.node)
+    made = getattr(node.spec, "window", None)
+    return (
+        isinstance(window, Tumbling)
+        and isinstance(made, Tumbling)
+        and port.tag == MAIN
+        and windows_of(made) == windows_of(window)
+    )
 
 
 def tables_joined(
@@ -261,26 +283,41 @@ def joined_columns(
     right: Transformation,
     how: str,
     suffix: str | None,
+    dropped: Sequence[Collection[str]] = ((), ()),
+    added: Collection[str] = (),
 ) -> tuple[JoinedColumns, pa.Schema]:
     """Return the columns of both sides, with the left side first.
 
     A key with one name on both sides is one column. Any other shared name needs a suffix. Raise
     SchemaError without one.
+
+    Args:
+        left: The left side with its keys.
+        right: The right side with its keys.
+        how: The kind of join.
+        suffix: Appended to names of the right side that the left side or the join have, too.
+        dropped: Columns of each side that are not in the result.
+        added: Names of further columns that the join appends.
     """
     check_suffix(suffix)
     mine, theirs = (
-        table_columns(side.type.schema) if side.type.changes else side.type.schema
-        for side in (left, right)
+        without(table_columns(side.type.schema) if side.type.changes else side.type.schema, names)
+        for side, names in zip((left, right), map(frozenset, dropped), strict=True)
     )
+    if taken := [name for name in mine.names if name in added]:
+        raise SchemaError(
+            f"the left side already has a column {taken[0]!r}, and the join adds one of that name",
+            hint=f"rename it before key_by(): .select(..., own_{taken[0]}={taken[0]!r})",
+        )
     if how in ("semi", "anti"):
         return JoinedColumns(tuple(JoinedColumn(each.name, each.name, None) for each in mine)), mine
     keys = zip(left.port.keys, right.port.keys, strict=False)
     one = {name for name, other in keys if name == other}
-    both = [name for name in theirs.names if name in mine.names and name not in one]
+    both = [name for name in theirs.names if name in {*mine.names, *added} - one]
     if both and suffix is None:
+        where = "both sides" if {*both} <= {*mine.names} else "the right side and the result"
         raise SchemaError(
-            f"both sides have {'columns' if len(both) > 1 else 'a column'} "
-            f"{', '.join(map(repr, both))}",
+            f"{where} have {'columns' if len(both) > 1 else 'a column'} {', '.join(map(repr, both))}",
             hint='rename those of the right side with suffix="_right", or rename or drop columns '
             "with .select(...) before key_by()",
         )

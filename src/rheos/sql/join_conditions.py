@@ -135,19 +135,23 @@ class ColumnsOfSides:
             one, other = other, one
         if self.read(one) != (True, False) or self.read(other) != (False, True):
             return False
-        roles = {self._role(one), self._role(other)}
-        if len(roles) == 1 and roles & {ColumnRole.WINDOW_START, ColumnRole.WINDOW_END}:
-            found.windows |= roles
-            return True
-        both, _ = compiler.common((one, other), "a comparison")
-        found.equal.append((both[0], both[1]))
+        self._equate(compiler, found, (one, other), {self._role(one), self._role(other)})
         return True
 
-    def compared(self, node: exp.Expr, left: SqlColumn, right: SqlColumn) -> tuple[Typed, Typed]:
-        """Return a column of each side as values of one type."""
+    def equate(self, found: JoinCondition, node: exp.Expr, left: SqlColumn, right: SqlColumn) -> None:
+        """Add the condition that a column of each side has the same value."""
         pair = [Typed(pl.col(each.name), each.type, node) for each in (left, right)]
-        both, _ = Compiler(self.sql, self.scope).common(pair, "a comparison")
-        return both[0], both[1]
+        self._equate(Compiler(self.sql, self.scope), found, pair, {left.role, right.role})
+
+    @staticmethod
+    def _equate(
+        compiler: Compiler, found: JoinCondition, pair: Sequence[Typed], roles: set[ColumnRole]
+    ) -> None:
+        if len(roles) == 1 and roles & {ColumnRole.WINDOW_START, ColumnRole.WINDOW_END}:
+            found.windows |= roles
+            return
+        both, _ = compiler.common(pair, "a comparison")
+        found.equal.append((both[0], both[1]))
 
     def _role(self, value: Typed) -> ColumnRole:
         node = value.node

@@ -82,7 +82,7 @@ class Joining:
         using = self._using(left, right)
         found = sides.taken_apart(conditions)
         for pair in using:
-            found.equal.append(sides.compared(self.node, *(each.column for each in pair)))
+            sides.equate(found, self.node, *(each.column for each in pair))
         plans = self._filtered(left.plan, right.plan, found, sides.scope)
         plan = self._join_plan(plans[0], plans[1], found, sides.scope)
         # Event times are whole milliseconds, and columns may be finer.

@@ -63,7 +63,7 @@ def with_over(
         return plan, compiler
     found: dict[int, Typed] = {}
     # Rows that waited for others arrive after the watermark, and lose their event time.
-    in_order = sorted(groups.values(), key=lambda calls: calls[0].frame.following > 0)
+    in_order = sorted(groups.values(), key=lambda calls: calls[0].frame.needs_later_rows)
     for place, calls in enumerate(in_order, 1):
         if is_behind_time(plan):
             raise sql.error(
@@ -79,7 +79,7 @@ def with_over(
 
 def is_behind_time(plan: PlanNode) -> bool:
     """Return whether the rows were delayed for later rows, and so have no event time."""
-    return isinstance(plan, OverPlan) and plan.frame.following > 0 and plan.changes is None
+    return isinstance(plan, OverPlan) and plan.frame.needs_later_rows and plan.changes is None
 
 
 def _defined(sql: SqlText, call: exp.Window, named: dict[str, exp.Expr]) -> exp.Expr:
@@ -126,12 +126,13 @@ def _add_frames(
     functions = tuple(call.function(name) for call, name in zip(calls, arguments, strict=True))
     names = tuple(column.name for column in results)
     frame, frames = first.frame, tuple(call.frame for call in calls)
-    if frame.following:
-        begin, end = max(each.preceding or 0 for each in frames), max(each.following for each in frames)
+    if frame.needs_later_rows:
+        begin = max(0, *(each.preceding or 0 for each in frames))
+        end = max(each.following for each in frames)
         frame = replace(frame, preceding=begin, following=end)
     written = tuple(sql.written(call.node.this) for call in calls)
     spec = OverColumns(
-        by, tuple(arguments), functions, names, frames if frame.following else (), written
+        by, tuple(arguments), functions, names, frames if frame.needs_later_rows else (), written
     )
     made = OverPlan(source, keys, spec, frame, (*source.columns, *results), changes)
     return made, [
@@ -163,38 +164,41 @@ def _frame(sql: SqlText, spec: exp.Expr | None, orders: Sequence[OrderTerm]) -> 
     if spec is None:
         return FrameSpec(by_rows=False, preceding=None, descending=desc)
     sql.only(spec, ("kind", "start", "start_side", "end", "end_side"), " of a frame")
-    end, start = spec.args.get("end"), spec.args.get("start")
     by_rows = spec.args.get("kind") == "ROWS"
-    following = 0
-    if end not in (None, "CURRENT ROW") or spec.args.get("start_side") == "FOLLOWING":
-        if (
-            not by_rows
-            or start == "UNBOUNDED"
-            or spec.args.get("start_side") == "FOLLOWING"
-            or spec.args.get("end_side") != "FOLLOWING"
-            or not isinstance(end, exp.Literal)
-        ):
-            at = end if isinstance(end, exp.Expr) else spec
-            raise sql.error(
-                "a frame must end at CURRENT ROW, or, for ROWS n PRECEDING, at n FOLLOWING",
-                at,
-                "write ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING",
-            )
-        following = _whole(sql, end)
-    if start == "UNBOUNDED":
-        return FrameSpec(by_rows, None, desc)
-    if start == "CURRENT ROW":
-        return FrameSpec(by_rows, 0, desc, following)
-    if by_rows:
-        return FrameSpec(by_rows, _whole(sql, start), desc, following)
-    length = interval_of(sql, start) if isinstance(start, exp.Interval) else None
-    if not isinstance(length, timedelta) or len(orders) > 1 or not _is_time(orders[0].value.type):
+    begin, end = _offset(sql, spec, "start", orders), _offset(sql, spec, "end", orders)
+    if end is None or (begin is None and (end > 0 or spec.args.get("start_side") == "FOLLOWING")):
         raise sql.error(
-            "RANGE takes an interval of days or less, before the time of ORDER BY",
-            start,
-            "write RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW",
+            "a frame must end a number of rows or an interval from its row",
+            spec.args["end"] if isinstance(spec.args.get("end"), exp.Expr) else spec,
+            "write ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING; or, from the first row on, "
+            "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
         )
-    return FrameSpec(by_rows, length // timedelta(microseconds=1), desc)
+    if begin is not None and begin > end:
+        raise sql.error("the frame begins after its end", spec, "exchange both bounds")
+    return FrameSpec(by_rows, None if begin is None else -begin, desc, end)
+
+
+def _offset(sql: SqlText, spec: exp.Expr, which: str, orders: Sequence[OrderTerm]) -> int | None:
+    """Return a bound of a frame as the number of rows or µs after the row, negative before it; None if
+    it is unbounded.
+    """
+    bound = spec.args.get(which)
+    if bound in (None, "CURRENT ROW"):
+        return 0
+    if bound == "UNBOUNDED":
+        return None
+    if spec.args.get("kind") == "ROWS":
+        distance = _whole(sql, bound)
+    else:
+        length = interval_of(sql, bound) if isinstance(bound, exp.Interval) else None
+        if not isinstance(length, timedelta) or len(orders) > 1 or not _is_time(orders[0].value.type):
+            raise sql.error(
+                "RANGE takes an interval of days or less from the time of ORDER BY",
+                bound,
+                "write RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW",
+            )
+        distance = length // timedelta(microseconds=1)
+    return distance if spec.args.get(f"{which}_side") == "FOLLOWING" else -distance
 
 
 def _whole(sql: SqlText, rows: exp.Expr | None) -> int:
@@ -241,7 +245,9 @@ class _OverCall:
         """Return the common part of calls with one frame; calls of frames that extend to following rows
         are computed together.
         """
-        frame = replace(self.frame, preceding=0, following=1) if self.frame.following else self.frame
+        frame = self.frame
+        if frame.needs_later_rows:
+            frame = replace(frame, preceding=0, following=1)
         keys = self.window.args.get("partition_by") or []
         by = ", ".join(as_sql(each) for each in keys)
         return by, as_sql(self.window.args["order"]), frame

@@ -40,20 +40,20 @@ def frame_of(rows: list[FrameRow], place: int, frame: FrameSpec) -> list[Any]:
     """Return the values in the frame of a row, by definition."""
     if frame.by_rows:
         begin = 0 if frame.preceding is None else max(0, place - frame.preceding)
-        return [row.values[0] for row in rows[begin : place + 1 + frame.following]]
+        return [row.values[0] for row in rows[begin : max(0, place + 1 + frame.following)]]
     sign = -1 if frame.descending else 1
     here = sign * rows[place].by
     least = float("-inf") if frame.preceding is None else here - frame.preceding
-    return [row.values[0] for row in rows if least <= sign * row.by <= here]
+    return [row.values[0] for row in rows if least <= sign * row.by <= here + frame.following]
 
 
 def expected(name: str, values: list[Any], frame: FrameSpec) -> Any:
     """Return the result of a function over the values of a frame; of an aggregate, by its oracle."""
     match FUNCTIONS[name]:
         case FramePosition.FIRST:
-            return values[0]
+            return values[0] if values else None
         case FramePosition.LAST:
-            return values[-1]
+            return values[-1] if values else None
         case FramePosition() as position:
             complete = len(values) == frame.rows
             return values[0 if position is FramePosition.BEFORE else -1] if complete else None
@@ -64,7 +64,7 @@ def moving(names: Sequence[str], frame: FrameSpec, kind: pa.DataType | None = No
     schema = SCHEMA if kind is None else pa.schema({"v": kind})
     functions = tuple(FUNCTIONS[name] for name in names)
     columns = OverColumns("by", ("v",) * len(names), functions, tuple(names))
-    frames = (frame,) * len(names) if frame.following else ()
+    frames = (frame,) * len(names) if frame.needs_later_rows else ()
     return MovingFrames(columns.states(schema, frame), frame, frames)
 
 
@@ -75,8 +75,8 @@ def restored(
     made = moving(names, frame)
     rows = unpack(pack(frames, [(row.by, *row.values) for row in waiting]), made)
     assert rows == [(row.by, *row.values) for row in waiting]
-    if frame.following:
-        made.add([FrameRow(by, tuple(values)) for by, *values in rows])
+    if frame.needs_later_rows:
+        made.add([FrameRow(by, tuple(values)) for by, *values in rows], complete=0)
     return made
 
 
@@ -84,6 +84,7 @@ def restored(
     ROWS,
     st.booleans(),
     st.one_of(st.none(), st.integers(0, 4)),
+    st.integers(-4, 0),
     st.booleans(),
     st.sets(st.integers(0, 12)),
     st.booleans(),
@@ -93,12 +94,16 @@ def test_frames_that_move_have_the_results_of_each_frame_alone(
     drawn: list[tuple[int, int | None]],
     by_rows: bool,
     preceding: int | None,
+    following: int,
     descending: bool,
     cuts: set[int],
     stores: bool,
 ) -> None:
-    frame = FrameSpec(by_rows, preceding, descending)
-    names = [n for n in FUNCTIONS if n not in ("lag", "lead") or (by_rows and preceding is not None)]
+    if preceding is not None:
+        following = max(following, -preceding)
+    frame = FrameSpec(by_rows, preceding, descending, following)
+    is_complete = by_rows and preceding is not None and not following
+    names = [n for n in FUNCTIONS if n not in ("lag", "lead") or is_complete]
     ordered = sorted(drawn, key=lambda row: -row[0] if descending else row[0])
     rows = [FrameRow(by, (value,) * len(names)) for by, value in ordered]
     frames = moving(names, frame)
@@ -115,11 +120,12 @@ def test_frames_that_move_have_the_results_of_each_frame_alone(
     assert_near(found, rows, names, frame)
 
 
-@given(ROWS, st.integers(0, 3), st.integers(1, 3), st.sets(st.integers(1, 14)), st.booleans())
+@given(ROWS, st.integers(-3, 3), st.integers(1, 3), st.sets(st.integers(1, 14)), st.booleans())
 @settings(max_examples=100)
 def test_a_frame_that_reaches_forward_waits_for_its_rows(
     drawn: list[tuple[int, int | None]], preceding: int, following: int, cuts: set[int], stores: bool
 ) -> None:
+    following = max(following, -preceding)
     frame, names = FrameSpec(by_rows=True, preceding=preceding, following=following), [*FUNCTIONS]
     rows = [FrameRow(by, (value,) * len(names)) for by, value in sorted(drawn, key=lambda row: row[0])]
     frames = moving(names, frame)
@@ -130,9 +136,29 @@ def test_a_frame_that_reaches_forward_waits_for_its_rows(
         found += frames.add(rows[begin:end], ended=ended)
         begin = end
         assert len(found) == (end if ended else max(0, end - following))
-        assert frames.rows <= preceding + following
+        assert frames.rows <= max(0, preceding) + following
         if stores:
             frames = restored(frames, names, frame, rows[len(found) : end])
+    assert_near(found, rows, names, frame)
+
+
+@given(ROWS, st.integers(-3, 3), st.integers(1, 3), st.booleans())
+@settings(max_examples=100)
+def test_a_frame_that_extends_a_distance_forward_waits_for_the_time(
+    drawn: list[tuple[int, int | None]], preceding: int, following: int, stores: bool
+) -> None:
+    frame = FrameSpec(False, preceding, following=max(following, -preceding))
+    names = [name for name in FUNCTIONS if name not in ("lag", "lead")]
+    rows = [FrameRow(by, (value,) * len(names)) for by, value in sorted(drawn, key=lambda row: row[0])]
+    frames = moving(names, frame)
+    found: list[tuple[Any, ...]] = []
+    for now in range(20):
+        assert frames.add([row for row in rows if row.by == now], complete=0) == []
+        complete = sum(row.by + frame.following <= now for row in rows[len(found) :])
+        found += frames.add([], complete=complete)
+        if stores:
+            waiting = [row for row in rows[len(found) :] if row.by <= now]
+            frames = restored(frames, names, frame, waiting)
     assert_near(found, rows, names, frame)
 
 
@@ -255,22 +281,38 @@ def expected_totals(frame: Any) -> list[dict[str, Any]]:
     for user, at, n in rows:
         mine = sorted((t, m) for u, t, m in rows if u == user)
         of = frame(mine, mine.index((at, n)))
-        found.append({"user": user, "n": n, "total": sum(m for _, m in of)})
+        found.append({"user": user, "n": n, "total": sum(m for _, m in of) if of else None})
     return found
 
 
-def test_a_frame_that_reaches_forward_survives_faults() -> None:
+@pytest.mark.parametrize(
+    ("bounds", "first", "last"),
+    [
+        ("ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING", -1, 2),
+        ("ROWS BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING", -150, -2),
+        (
+            "RANGE BETWEEN INTERVAL '3' SECONDS PRECEDING AND INTERVAL '2' SECONDS FOLLOWING",
+            -3000,
+            2000,
+        ),
+    ],
+)
+def test_a_frame_with_another_end_survives_faults(bounds: str, first: int, last: int) -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         source = rh.generator(clicks, count=150, splits=2, schema=Click)
         late = rh.Watermark.bounded_out_of_orderness("5s", on="at")
         env.register("clicks", env.from_source(source, watermark=late))
         return env.sql(
-            "SELECT user, n, SUM(n) OVER (PARTITION BY user ORDER BY at "
-            "ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING) AS total FROM clicks"
+            f"SELECT user, n, SUM(n) OVER (PARTITION BY user ORDER BY at {bounds}) AS total FROM clicks"
         )
 
-    expected = expected_totals(lambda mine, place: mine[max(0, place - 1) : place + 3])
-    testing.simulate(build, seeds=2, expected=expected)
+    def near(mine: list[tuple[int, int]], place: int) -> list[tuple[int, int]]:
+        if bounds.startswith("ROWS"):
+            return mine[max(0, place + first) : max(0, place + last + 1)]
+        at = mine[place][0]
+        return [(t, m) for t, m in mine if at + first <= t <= at + last]
+
+    testing.simulate(build, seeds=2, expected=expected_totals(near))
 
 
 @pytest.mark.parametrize("frame", ["ROWS BETWEEN 4", "RANGE BETWEEN INTERVAL '5' SECONDS"])

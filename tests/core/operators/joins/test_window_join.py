@@ -51,6 +51,34 @@ def test_random_rows_are_joined_as_the_oracle_does_in_any_arrival(
     assert {98, 99} <= set(late)
 
 
+def test_results_of_one_window_are_joined_by_it_and_share_its_columns() -> None:
+    env = rh.Environment(2, runtime="simulated")
+    rows = [{"k": "ab"[n % 2], "n": n, "at": n * 7_000} for n in range(20)]
+    bound = rh.Watermark.bounded_out_of_orderness("5s", on="at")
+    sales = env.from_source(rh.collection(rows), watermark=bound)
+    windows = sales.key_by("k").window(rh.Tumbling("1m"))
+    counts, sums = windows.aggregate(rows=rh.agg.count()), windows.aggregate(total=rh.agg.sum("n"))
+    large = sums.filter(rh.col("total") > 50).key_by("k")
+    counts.key_by("k").window_join(large, rh.Tumbling("60s"), "full").collect("same")
+    sales.key_by("k").window_join(large, rh.Tumbling("2m"), suffix="_of_sum").collect("longer")
+    with pytest.raises(rh.SchemaError, match="the left side already has a column 'window_start'"):
+        counts.key_by("k").window_join(large, rh.Tumbling("2m"), suffix="_right")
+    found = env.execute("job").collected
+    assert sorted(
+        (row["k"], row["window_start"].minute, row["rows"], row["total"])
+        for row in found["same"].to_pylist()
+    ) == [
+        (key, minute, len(of), sum(of) if sum(of) > 50 else None)
+        for key in "ab"
+        for minute in range(3)
+        if (of := [row["n"] for row in rows if row["k"] == key and row["at"] // 60_000 == minute])
+    ]
+    assert {
+        (row["window_start"].minute, row["window_start_of_sum"].minute)
+        for row in found["longer"].to_pylist()
+    } == {(0, 1)}
+
+
 def test_a_window_with_many_results_emits_bounded_batches() -> None:
     groups = np.repeat(np.arange(3), 60)
     left_at, found = _pairs(groups, np.tile(np.arange(60) >= 40, 3), (True, True))

@@ -2,8 +2,8 @@
 
 With a frame by rows, a row is emitted at once. With a frame that includes following rows, a row is
 emitted when enough rows have followed, or at the end of the input. The result then has the time of the
-last row of the frame. With a frame by distance, a timer emits the row when all rows of the same time
-have arrived. Rows that no later frame includes are dropped.
+last row of the frame. With a frame by distance, a timer emits the row when all rows of its frame have
+arrived. Rows that no later frame includes are dropped.
 
 ```python
 check_example(
@@ -165,31 +165,36 @@ class EventTimeOver(KeyedProcessFunction):
         known, frames = self._load_state()
         assert ctx.timestamp is not None, "checked when the query is planned"
         row = tuple(record)
-        if self._frame.by_rows:
-            if self._frame.following and not known.waiting:
+        by_rows, ahead = self._frame.by_rows, self._frame.needs_later_rows
+        if by_rows:
+            if ahead and not known.waiting:
                 ctx.timers.register(MAX_TIMESTAMP_MS)
-            known.waiting.append(row)
-            yield from self._emitted(known, frames, [row])
         else:
-            if not known.waiting:
-                ctx.timers.register(ctx.timestamp)
-            known.waiting.append(row)
+            if ahead or not known.waiting:
+                ctx.timers.register(self._complete_ms(row) if ahead else ctx.timestamp)
             known.newest_ms = ctx.timestamp
-        kept = frames.rows if self._frame.by_rows else frames.rows + len(known.waiting)
+        known.waiting.append(row)
+        if by_rows or ahead:
+            yield from self._emitted(known, frames, [row], complete=None if by_rows else 0)
+        kept = frames.rows if by_rows or ahead else frames.rows + len(known.waiting)
         if kept > self._limit.due:
             self._limit.see(kept, ctx.key)
         self.remembered.value = known
 
     def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         known, frames = self._load_state()
-        preceding = self._frame.preceding
-        if self._frame.following:
+        preceding, ahead = self._frame.preceding, self._frame.needs_later_rows
+        if self._frame.by_rows:
             yield from self._emitted(known, frames, [], ended=True)
             self.remembered.clear()
             return
-        expires_ms = None if preceding is None else preceding // _MICROS + 1
+        expires_ms = None if preceding is None else max(0, preceding) // _MICROS + 1
         if known.waiting:
-            yield from self._emitted(known, frames, known.waiting)
+            if ahead:
+                complete = sum(self._complete_ms(row) <= timestamp for row in known.waiting)
+                yield from self._emitted(known, frames, [], complete=complete)
+            else:
+                yield from self._emitted(known, frames, known.waiting)
             if expires_ms is not None:
                 ctx.timers.register(timestamp + expires_ms)
         elif expires_ms is not None and timestamp - known.newest_ms >= expires_ms:
@@ -197,6 +202,11 @@ class EventTimeOver(KeyedProcessFunction):
             self.remembered.clear()
             return
         self.remembered.value = known
+
+    def _complete_ms(self, row: tuple[Any, ...]) -> int:
+        """Return the watermark at which all rows of a row's frame by distance have arrived."""
+        complete: int = (row[self._by] + self._frame.following) // _MICROS
+        return complete
 
     def _load_state(self) -> tuple[Remembered, MovingFrames]:
         """Return the state of the key, ready to be used."""
@@ -210,8 +220,9 @@ class EventTimeOver(KeyedProcessFunction):
             elif known.kept:
                 restore_folded(known.kept, known.frames, [*map(label, self._columns.functions)])
                 known.kept = ()
-            if self._frame.following:
-                known.frames.add(self._entries(known.waiting))
+            if self._frame.needs_later_rows:
+                # They have no results yet, as before.
+                known.frames.add(self._entries(known.waiting), complete=0)
         return known, known.frames
 
     def _emitted(
@@ -221,10 +232,11 @@ class EventTimeOver(KeyedProcessFunction):
         fresh: Sequence[tuple[Any, ...]],
         *,
         ended: bool = False,
+        complete: int | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Add the last rows of `waiting` to the frames, and emit rows whose frames are complete."""
         try:
-            results = frames.add(self._entries(fresh), ended=ended)
+            results = frames.add(self._entries(fresh), ended=ended, complete=complete)
         except FrameTooLarge as error:
             record = dict(zip(self._names, known.waiting[error.row], strict=False))
             raise self._columns.too_large(error, record) from None

@@ -1,7 +1,8 @@
 """The stored state of OVER for one key: packed columns, and an older form.
 
 A frame with a beginning stores its rows: a column of sort values, and one for each argument. A frame
-without a beginning stores the state of each function. Rows without results follow, with all their
+without a beginning stores the state of each function, and then the rows after its end. Rows without
+results follow, with all their
 columns. Older versions, which recomputed each frame, stored rows as tuples, and one value for each
 function.
 """
@@ -20,15 +21,12 @@ from rheos.core.state.packed_columns import pack_columns, unpack_columns
 
 def pack(frames: MovingFrames, waiting: Sequence[tuple[Any, ...]]) -> bytes:
     """Return the state of a key as bytes."""
-    if frames.has_beginning:
+    parts: list[Columns] = [] if frames.has_beginning else frames.stored_states()
+    if frames.stores_rows:
         rows = frames.stored_rows()
-        columns: list[Sequence[Any]] = [[row.by for row in rows]]
-        columns += zip(*(row.values for row in rows), strict=True)
-        sizes = [len(columns)]
-    else:
-        states = frames.stored_states()
-        columns = [column for state in states for column in state]
-        sizes = [len(state) for state in states]
+        parts.append([[row.by for row in rows], *zip(*(row.values for row in rows), strict=True)])
+    sizes = [len(part) for part in parts]
+    columns = [column for part in parts for column in part]
     return pack_columns([sizes, *columns, *zip(*waiting, strict=True)])
 
 
@@ -39,11 +37,11 @@ def unpack(data: bytes, frames: MovingFrames) -> list[tuple[Any, ...]]:
     for size in sizes:
         parts.append(columns[:size])
         columns = columns[size:]
-    if frames.has_beginning:
-        [[by, *arguments]] = parts
+    if frames.stores_rows:
+        by, *arguments = parts.pop()
         values = zip(*arguments, strict=True) if arguments else [()] * len(by)
         frames.restore_rows([FrameRow(*row) for row in zip(by, values, strict=True)])
-    else:
+    if not frames.has_beginning:
         frames.restore_states(parts)
     return [*zip(*columns, strict=True)]
 

@@ -27,23 +27,34 @@ class FrameSpec:
     """Bounds of a frame."""
 
     by_rows: bool
-    """Whether `preceding` is a number of rows. Otherwise it is a distance."""
+    """Whether the bounds are numbers of rows. Otherwise they are distances."""
     preceding: int | None
-    """Number of rows, or distance, before the row; `None`: the frame begins with the first row."""
+    """Number of rows, or distance, before the row; negative after it. `None`: the frame begins with the
+    first row."""
     descending: bool = False
     """Whether rows are in descending order."""
     following: int = 0
-    """Number of rows after its own; only for frames by rows that have a beginning."""
+    """Number of rows, or distance, after the row; negative before it. Frames without a beginning end at
+    or before the row."""
 
     def __str__(self) -> str:
-        begin = "UNBOUNDED" if self.preceding is None else str(self.preceding)
-        end = f" {self.following} FOLLOWING" if self.following else ""
-        return f"{'ROWS' if self.by_rows else 'RANGE'} {begin} PRECEDING{end}"
+        begin = "UNBOUNDED PRECEDING" if self.preceding is None else _offset(-self.preceding)
+        end = f" {_offset(self.following)}" if self.following else ""
+        return f"{'ROWS' if self.by_rows else 'RANGE'} {begin}{end}"
+
+    @property
+    def needs_later_rows(self) -> bool:
+        """Whether a row has a result only when later rows have arrived."""
+        return self.following > 0
 
     @property
     def rows(self) -> int:
         """Number of rows in a complete frame by rows."""
         return (self.preceding or 0) + 1 + self.following
+
+
+def _offset(of: int) -> str:
+    return f"{of} FOLLOWING" if of > 0 else f"{-of} PRECEDING"
 
 
 class FrameTooLarge(SumTooLarge):
@@ -104,28 +115,39 @@ class MovingFrames:
 
     @property
     def has_beginning(self) -> bool:
-        """Whether frames begin at a row, so that rows are stored. Otherwise only states are."""
+        """Whether frames begin at a row, so that rows are stored. Otherwise states are."""
         return self._frame.preceding is not None
+
+    @property
+    def stores_rows(self) -> bool:
+        """Whether rows are stored. Frames without a beginning may end before later rows."""
+        return self.has_beginning or self._frame.following < 0
 
     @property
     def rows(self) -> int:
         """Return the number of rows that later frames may include or that have incomplete frames."""
         return self._first + len(self._rows) - self._needed()
 
-    def add(self, rows: Sequence[FrameRow], *, ended: bool = False) -> list[tuple[Any, ...]]:
+    def add(
+        self, rows: Sequence[FrameRow], *, ended: bool = False, complete: int | None = None
+    ) -> list[tuple[Any, ...]]:
         """Add the rows that follow, and return the results of rows whose frames are now complete.
 
         Args:
             rows: Rows in order. For frames by distance, all peers in one call.
             ended: Whether no further rows follow, so that all frames are complete.
+            complete: Number of rows whose frames are complete, from the first one without a result;
+                `None`: as many as frames by rows need.
 
         Raises FrameTooLarge.
         """
         before = self._next - self._first
         self._rows += rows
         ready = len(self._rows) - before
-        if not ended:
-            ready = max(0, ready - self._frame.following)
+        if complete is not None:
+            ready = complete
+        elif not ended:
+            ready = max(0, ready - max(0, self._frame.following))
         results: list[tuple[Any, ...]] = []
         while len(results) < ready:
             results += [self._result(len(results))] * self._peers()
@@ -149,7 +171,7 @@ class MovingFrames:
         peers = self._peers()
         stop = self._first + len(self._rows)
         for lane in self._lanes:
-            self._move(lane, min(self._next + peers + lane.frame.following, stop))
+            self._move(lane, self._end(lane, peers, stop))
             for at, state in zip(lane.places, lane.states, strict=True):
                 try:
                     results[at] = state.result()
@@ -164,12 +186,25 @@ class MovingFrames:
             for at, state in zip(lane.places, lane.states, strict=True):
                 state.add(values[at])
         lane.end = end
-        begin = self._begin(lane)
+        begin = min(self._begin(lane), end)
         for number in range(lane.begin, begin):
             values = rows[number - first].values
             for at, state in zip(lane.places, lane.states, strict=True):
                 state.remove(values[at])
         lane.begin = begin
+
+    def _end(self, lane: _Lane, peers: int, stop: int) -> int:
+        """Return the number of the row after the frame of the next row, which has `peers` peers. `stop`
+        is the number of the row after the last one."""
+        frame, end = lane.frame, lane.end
+        if frame.by_rows or not frame.following:
+            return max(end, min(self._next + peers + frame.following, stop))
+        here = self._rows[self._next - self._first].by
+        while (
+            end < stop and -_distance(self._rows[end - self._first].by, here, frame) <= frame.following
+        ):
+            end += 1
+        return end
 
     def _begin(self, lane: _Lane) -> int:
         """Return the number of the first row in the frame of the next row."""
@@ -179,21 +214,22 @@ class MovingFrames:
         if lane.frame.by_rows:
             return max(lane.begin, self._next - preceding)
         begin, here = lane.begin, self._rows[self._next - self._first].by
-        while _distance(self._rows[begin - self._first].by, here, lane.frame) > preceding:
+        while (
+            begin < lane.end
+            and _distance(self._rows[begin - self._first].by, here, lane.frame) > preceding
+        ):
             begin += 1
         return begin
 
     def _drop(self) -> None:
         """Drop the rows that no later frame includes."""
         if self._frame.preceding is None:
-            self._rows, self._first = [], self._next
             for lane in self._lanes:
-                lane.begin = self._next
+                lane.begin = lane.end
                 for state in lane.states:
                     state.forget()
-            return
         # States still hold the rows with which their frames begin.
-        needed = min((lane.begin for lane in self._lanes), default=self._next)
+        needed = min((self._next, *(lane.begin for lane in self._lanes)))
         if (needed - self._first) * 2 > len(self._rows):
             del self._rows[: needed - self._first]
             self._first = needed
@@ -202,8 +238,8 @@ class MovingFrames:
         """Return the number of the first row that later frames may include."""
         preceding = self._frame.preceding
         if preceding is not None and self._frame.by_rows:
-            return max(self._first, self._next - preceding)
-        return min((lane.begin for lane in self._lanes), default=self._next)
+            return max(self._first, self._next - max(0, preceding))
+        return min((self._next, *(lane.begin for lane in self._lanes)))
 
     # --- state ----------------------------------------------------------------------------------------
 
@@ -214,13 +250,6 @@ class MovingFrames:
     def restore_rows(self, rows: Sequence[FrameRow]) -> None:
         """Restore the rows that `stored_rows` returned."""
         self._rows, self._first, self._next = [*rows], 0, len(rows)
-        for lane in self._lanes:
-            if lane.frame.by_rows:
-                lane.begin = lane.end = max(0, self._next - (lane.frame.preceding or 0))
-            for number in range(lane.begin, len(rows)):
-                for at, state in zip(lane.places, lane.states, strict=True):
-                    state.add(rows[number].values[at])
-            lane.end = len(rows)
 
     def stored_states(self) -> list[Columns]:
         """Return the state of each function over a frame that begins with the first row."""
