@@ -40,7 +40,7 @@ TURNS = re.compile(
     r"|\bheld to\b|\bgo(es)? by\b|\bc[ao]mes? of\b|\bbecomes of\b|\bFor those who\b"
 )
 
-LIMITS = {"docstrings": 47, "comments": 8, "errors": 0, "pages": 62}
+LIMITS = {"docstrings": 43, "comments": 7, "errors": 0, "pages": 62}
 """Maximum number of texts of each kind with a turn, which may only be lowered."""
 
 

@@ -62,7 +62,7 @@ class Catalog:
     """Names as written, by name in lower case."""
 
     read: Callable[[DeclaredTable], PlanNode] | None = None
-    """Returns the rows of a declared table."""
+    """Function that returns the rows of a declared table."""
     lookups: dict[str, Lookup] = field(default_factory=dict)
     """Lookups in external systems, by name in lower case."""
     declarations: dict[str, DeclaredTable] = field(default_factory=dict)

@@ -118,7 +118,8 @@ _IN_STEPS = "move a part of it to WITH name AS (...), or compute it in a subquer
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
 _NOTHING = (exp.Semicolon, exp.EndStatement)
-"""Statements to sqlglot alone: a comment ahead of a semicolon, and the END of a statement set."""
+"""Nodes that only sqlglot considers statements: a comment ahead of a semicolon, and the END of a
+statement set."""
 _SIGNS = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
 
 

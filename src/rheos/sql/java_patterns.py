@@ -6,8 +6,8 @@ Most patterns mean the same in both. The others are rewritten so that Rust match
     \\Qa.b\\E    a\\.b                   quoted characters
 
 Rust lacks some features, which are refused: lookahead and lookbehind, possessive quantifiers,
-references to groups. `(?i)` knows letters of all scripts; `$` is the end of the text alone, and not
-also before the end of its last line, unless it is only asked whether something is found.
+references to groups. `(?i)` knows letters of all scripts; `$` matches only at the end of the string,
+not also before a final line end as in Java, unless only the existence of a match is relevant.
 """
 
 from __future__ import annotations

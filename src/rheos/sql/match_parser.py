@@ -63,7 +63,7 @@ class RowSubset(exp.Expression):
 
 
 class AllRowsPerMatch(exp.Expression):
-    """`unmatched` where rows that are in no match are asked for, too."""
+    """ALL ROWS PER MATCH; `unmatched` if it includes rows that are in no match."""
 
     arg_types = {"unmatched": True}
 
@@ -82,7 +82,7 @@ class AfterMatchSkip(exp.Expression):
 
 
 _MOST_PERMUTED = 5
-"""That many parts have 120 orders."""
+"""Maximum number of parts of PERMUTE: they have 120 orders."""
 
 _UNBOUNDED: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 

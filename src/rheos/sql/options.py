@@ -1,7 +1,7 @@
 """Options of SQL, which are strings, as arguments of the functions that programs call.
 
-The type of an argument decides how its option is read. `'format' = 'avro'` makes a format, whose own
-options have its name in front: `'avro.registry' = 'http://...'`.
+The type of an argument decides how its option is read. `'format' = 'avro'` creates a format, whose own
+options begin with its name: `'avro.registry' = 'http://...'`.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _value(sql: SqlText, node: exp.Expr, kinds: Sequence[Any], of_formats: dict[
 def _format(
     sql: SqlText, node: exp.Expr, options: Mapping[str, exp.Expr], others: Sequence[str]
 ) -> Format:
-    """Return the format that an option names, made with the options that have its name in front."""
+    """Return the format that an option names, created with the options that begin with its name."""
     name = node.name.lower()
     found = _registered(sql, node)
     if found is None:

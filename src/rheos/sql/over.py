@@ -225,7 +225,7 @@ class _OverCall:
     frame: FrameSpec
     argument: Typed
     position: FramePosition | None
-    """`None`: an aggregate."""
+    """Function by position, such as LAG; None: an aggregate."""
     aggregate: AggregateCall
 
     @property

@@ -83,7 +83,7 @@ class Planner:
     """Time to live of rows in joins."""
 
     note: Callable[[SqlText, exp.Expr, str], None] = lambda *_: None
-    """Reports a clause that has no effect."""
+    """Function that reports a clause without an effect."""
 
     def query(self, node: exp.Expr) -> PlanNode:
         """Plan a query. Raises ProgramError, SchemaError at the place in the SQL."""

@@ -72,7 +72,7 @@ class RowsRead:
 
 
 class BackwardCondition:
-    """A condition over a row, and those that the match has taken before."""
+    """A condition on a row and the earlier rows of the match."""
 
     def __init__(
         self,

@@ -46,7 +46,7 @@ class SqlSession:
         self, env: Environment, explain: Callable[[Callable[[], DataStream], str], str]
     ) -> None:
         """Create the state of an environment. `explain` describes how the stream that its argument
-        makes would run, after a logical plan.
+        creates would run, after a logical plan.
         """
         self._env = env
         self._explain = explain
@@ -64,7 +64,7 @@ class SqlSession:
         """Number of them that are already part of the program."""
 
     def note(self, sql: SqlText, at: exp.Expr, text: str) -> None:
-        """Report what a statement asks for and Rheos does not do, where results are the same."""
+        """Report a part of a statement that Rheos ignores because it does not change results."""
         self.say(f"note: {sql.placed(text, at)}")
 
     @property

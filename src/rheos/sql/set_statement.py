@@ -1,4 +1,4 @@
-"""SET and RESET: settings of queries, and those of Flink and Spark that scripts bring along."""
+"""SET and RESET: settings of queries, and settings of Flink and Spark that scripts contain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_JOBS = {
     "state.checkpoints.dir": "--checkpoint-dir",
     "execution.runtime-mode": "--runtime",
 }
-"""Settings of Flink's jobs, and the options of `rheos run` for the same."""
+"""Settings of Flink's jobs, and the equivalent options of `rheos run`."""
 
 
 def set_setting(sql: SqlText, session: SqlSession, node: exp.Set) -> None:

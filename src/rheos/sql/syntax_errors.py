@@ -1,4 +1,4 @@
-"""Errors for invalid SQL: the parser's message, in words about the place."""
+"""Errors for invalid SQL: they replace the parser's message by one about the place."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 
     2026    2026-3    2026-03-01    2026-03-01T12    2026-03-01 12:34:56.789 Europe/Berlin
 
-A time without a day is none here: Spark takes the day on which the query runs, which is another one
-when a job goes on after a failure.
+A time without a day is invalid here: Spark adds the day on which the query runs, which changes when a
+job resumes after a failure.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def days_of_texts(columns: Sequence[pl.Series]) -> pl.Series:
 def moments_of_texts(columns: Sequence[pl.Series], *, zoned: bool) -> pl.Series:
     """Parse times, as microseconds since 1970; null for a string that is not a time.
 
-    A text without a zone is in UTC. `zoned` says whether a zone in the text counts: for TIMESTAMP_NTZ
-    Spark passes over it.
+    A string without a zone is in UTC. `zoned` is whether a zone in the string is applied: for
+    TIMESTAMP_NTZ, Spark ignores it.
     """
     texts = columns[0].str.strip_chars(WHITESPACE)
     common = _matching(texts, _COMMON_MOMENT).str.strip_suffix("Z").str.replace("T", " ", literal=True)
@@ -147,7 +147,7 @@ _SHORT = {
 _MOST_OFFSET_S = 18 * 3600
 _EPOCH = datetime(1970, 1, 1)
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_800_000_000
-"""The begin of the year 1, and the end of 9999: Python knows no other years."""
+"""The start of the year 1, and the end of 9999: Python supports no other years."""
 _CYCLE_US = 146_097 * _DAY_US
 """400 years, after which the calendar begins again, on the same day of the week."""
 

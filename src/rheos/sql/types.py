@@ -1,8 +1,8 @@
-"""The types of SQL over Polars' types: their names, which is the common one of two, and casts.
+"""The types of SQL as Polars' types: their names, the common type of two, and casts.
 
-Spark's rules, as they are without its ANSI mode: what cannot be cast is null, integers that are too
-large wrap around, decimals get the digits that they need. Other than there, text becomes a number or
-a time only where the program says so by CAST.
+The rules are Spark's without its ANSI mode: a value that cannot be cast becomes null, integers that are
+too large wrap around, decimals get the digits that they need. Unlike in Spark, strings become numbers
+or times only by CAST.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ INTERVAL: Final = pl.Duration("us")
 NULL: Final = pl.Null()
 
 decimal = adjusted
-"""Returns the type of what is computed of decimals, by its digits and its scale."""
+"""Function that returns the type of a result of decimals, by its digits and scale."""
 
 _PLAIN_DIGITS: Final = 6
 """Digits after the point of the smallest decimal that is formatted without an exponent, as in Java."""

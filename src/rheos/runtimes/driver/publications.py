@@ -61,8 +61,8 @@ class Publications:
         """Monotonic time at which the job ends without the cleanup; None if no cleanup has begun."""
 
     def recover(self, action: Recover) -> list[Event]:
-        """Begin to publish what the newest checkpoint lists. Return the event if there is nothing to
-        publish."""
+        """Begin to publish what the newest checkpoint lists. Return the event if the job publishes
+        nothing."""
         if not self._publishes:
             return [Recovered(action.attempt)]
         plan, writer, log = self._plan, self._writer, self._log()

@@ -1,8 +1,8 @@
 """Expressions of SQL as expressions of Polars, each with its type.
 
-A kind of expression is a function in one of the modules here, registered by the class of its node:
-`@computes(...)` for what looks at its node itself, `@function(...)` for functions of arguments. A node
-that nobody has registered, and an argument that its function does not know, is refused at its place.
+For each kind of expression, a module here registers a function by the class of the node: with
+`@computes(...)` if it reads the node itself, with `@function(...)` if it takes compiled arguments. An
+unknown node or argument is refused at its place.
 """
 
 from rheos.sql.expressions import (

@@ -32,7 +32,7 @@ _UNITS = {"0": "ms", "3": "ms", "6": "us", "9": "ns"}
 
 
 def named_type(sql: SqlText, node: exp.DataType) -> pl.DataType:
-    """The type that is written. Raises ProgramError."""
+    """Return the type that a node names. Raises ProgramError."""
     sql.only(node, ("this", "expressions", "nested"))
     word = node.this.name if hasattr(node.this, "name") else str(node.this)
     parameters = [each.name for each in node.expressions]

@@ -53,7 +53,7 @@ def nvl2(compiler: Compiler, node: exp.Nvl2) -> Typed:
 
 
 _MOST_NESTED = 20
-"""Branches that are computed one within the other; of more each is computed by itself."""
+"""Maximum number of nested branches. If there are more, each branch is computed by itself."""
 
 
 def chosen_of(

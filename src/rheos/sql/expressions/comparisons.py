@@ -1,4 +1,4 @@
-"""Comparisons, IN, BETWEEN, IS, and how texts begin and end."""
+"""Comparisons, IN, BETWEEN, IS, and tests of the start and the end of strings."""
 
 from __future__ import annotations
 

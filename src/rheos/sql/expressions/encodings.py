@@ -94,7 +94,7 @@ def _first_code(text: str) -> int:
 
 @function(("chr", "char"), {"code": WHOLE}, types.TEXT)
 def character(code: pl.Expr) -> pl.Expr:
-    """Return the character of the last eight bits."""
+    """Return the character with the number in the last eight bits."""
     return of_values(_character, [code], types.TEXT)
 
 
@@ -210,7 +210,7 @@ _URL = (
     r"^(?:([^:/?#]+):)?(?://(([^/?#@]*@)?([^/?#:]*|\[[^\]]*\])(:[0-9]*)?))?"
     r"(([^?#]*)(?:\?([^#]*))?)(?:#(.*))?$"
 )
-"""The parts of a URL, as RFC 3986 has them."""
+"""The parts of a URL, as RFC 3986 defines them."""
 _URL_PARTS = {
     **{"PROTOCOL": 1, "AUTHORITY": 2, "USERINFO": 3, "HOST": 4},
     **{"FILE": 6, "PATH": 7, "QUERY": 8, "REF": 9},

@@ -58,7 +58,7 @@ def raw_string(compiler: Compiler, node: exp.RawString) -> Typed:
 
 @computes(exp.HexString)
 def hex_string(compiler: Compiler, node: exp.HexString) -> Typed:
-    """X'1F': BINARY."""
+    """Compile X'1F': BINARY."""
     digits = str(node.name)
     try:
         return _constant(bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)), pl.Binary(), node)

@@ -54,7 +54,7 @@ def log10(this: pl.Expr) -> pl.Expr:
 
 @function(exp.Log, {"this": REAL, "expression": REAL}, types.DOUBLE)
 def log(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
-    """To the base of the first."""
+    """Compile LOG with two arguments: the first is the base."""
     both = (this > 0) & (expression > 0)
     return pl.when(both).then(expression.log() / this.log())
 
@@ -130,12 +130,13 @@ def _to_place(compiler: Compiler, node: exp.Ceil | exp.Floor, digits: exp.Expr) 
 
 
 _MOST_PLACES = 400
-"""No DOUBLE has a digit further from its point, on either side."""
+"""Maximum distance of a DOUBLE's digit from the point, on either side."""
 
 
 @computes(exp.Round)
 def round_(compiler: Compiler, node: exp.Round) -> Typed:
-    """Halves away from zero. A DOUBLE is rounded as the decimal number that it is written as."""
+    """Compile ROUND: halves are rounded away from zero. A DOUBLE is rounded as the decimal number that
+    it prints as."""
     compiler.sql.only(node, ("this", "decimals"))
     value = _number(compiler, node.this, "ROUND")
     digits = node.args.get("decimals")
@@ -180,7 +181,7 @@ _MOST_ZEROS = 19
 
 
 def rounded_decimal(value: pl.Expr, of: pl.Decimal, places: int, node: exp.Expr) -> Typed:
-    """Round to places after the point; before it, if there are less than 0."""
+    """Round to digits after the point; before it, if `places` is negative."""
     whole = of.precision - of.scale
     if places >= 0:
         scale = min(places, of.scale)

@@ -11,7 +11,8 @@ from rheos.sql.expressions.table import Compiler, Typed, computes, computes_name
 
 @computes(exp.Bracket)
 def element(compiler: Compiler, node: exp.Bracket) -> Typed:
-    """`list[0]` counts from 0, ELEMENT_AT(list, 1) from 1, or back from -1; beyond that it is null."""
+    """Compile an element: `list[0]` counts from 0, ELEMENT_AT(list, 1) from 1, or from the end with -1.
+    It is null if the list is too short."""
     compiler.sql.only(node, ("this", "expressions", "offset", "safe"))
     value = compiler.compile(node.this)
     [place] = node.expressions
@@ -34,7 +35,7 @@ def element(compiler: Compiler, node: exp.Bracket) -> Typed:
 
 
 def field(compiler: Compiler, value: Typed, name: str, node: exp.Expr) -> Typed:
-    """A field of a struct. Raises SchemaError."""
+    """Compile a field of a struct. Raises SchemaError."""
     assert isinstance(value.type, pl.Struct)
     fields = {each.name: each.dtype for each in value.type.fields}
     found = next((each for each in fields if each.casefold() == name.casefold()), None)

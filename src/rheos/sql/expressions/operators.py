@@ -78,7 +78,7 @@ def _of_decimals(
     compute: Callable[[pl.Expr, pl.Expr], pl.Expr],
     result: Callable[[pl.Decimal, pl.Decimal], pl.Decimal],
 ) -> Typed | None:
-    """Return what is computed of decimals, null where it has more than 38 digits; None unless a side is
+    """Return the result of decimals, null where it has more than 38 digits; None unless a side is
     decimal and none is floating."""
     kinds = left.type, right.type
     if not any(map(types.is_decimal, kinds)) or any(map(types.is_floating, kinds)):
@@ -98,7 +98,7 @@ def _digits(value: Typed) -> pl.Decimal:
 
 
 def _moved(compiler: Compiler, node: exp.Add | exp.Sub, sign: int) -> Typed | None:
-    """A time and an interval; None where there is no interval."""
+    """Compile a time plus or minus an interval; None if there is no interval."""
     time, by = node.this, node.expression
     if isinstance(time, exp.Interval) and sign > 0:
         time, by = by, time

@@ -195,7 +195,8 @@ def regexp_replace(compiler: Compiler, node: exp.RegexpReplace) -> Typed:
 
 @computes(exp.RegexpSplit)
 def split(compiler: Compiler, node: exp.RegexpSplit) -> Typed:
-    """The parts between what a pattern finds; the last of `limit` parts is all that is left."""
+    """Compile SPLIT: the parts between the matches of a pattern. The last of `limit` parts is the
+    rest."""
     compiler.sql.only(node, ("this", "expression", "limit"))
     value = compiler.text(node.this, "SPLIT").expr
     pattern, limit = compiler.compile(node.expression), node.args.get("limit")

@@ -1,4 +1,4 @@
-"""The table of expressions, and what they are computed with."""
+"""The functions that compile expressions, by the class of the node, and what they use."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class _MissingError(Exception):
 
 
 class OwnCall(exp.Expression, exp.Func):
-    """A call of what the user has made known, and not of a function of SQL."""
+    """A call of a function that the user has registered."""
 
     arg_types = {"expressions": False}
     is_var_len_args = True
 
     def typed(self, compiler: Compiler) -> Typed:
-        """Its value, as an expression of the row's columns. Raises ProgramError, SchemaError."""
+        """Return the value, as an expression of the row's columns. Raises ProgramError, SchemaError."""
         raise NotImplementedError
 
 
@@ -52,7 +52,7 @@ class Columns(Protocol):
 
 @dataclass(frozen=True)
 class Compiler:
-    """Makes expressions of nodes."""
+    """Compiler of nodes to expressions."""
 
     sql: SqlText
     columns: Columns
@@ -107,7 +107,7 @@ class Compiler:
         )
 
     def text(self, node: exp.Expr, where: str) -> Typed:
-        """A text, or null."""
+        """Compile a STRING, or NULL."""
         made = self.compile(node)
         if made.type not in (types.TEXT, types.NULL):
             raise self.wrong_type(
@@ -116,7 +116,7 @@ class Compiler:
         return self.cast(made, types.TEXT)
 
     def condition(self, node: exp.Expr, where: str) -> Typed:
-        """An expression that is true or not."""
+        """Compile a condition: a BOOLEAN, or NULL."""
         made = self.compile(node)
         if made.type not in (types.BOOLEAN, types.NULL):
             raise self.wrong_type(
@@ -128,7 +128,7 @@ class Compiler:
         return self.cast(made, types.BOOLEAN)
 
     def cast(self, value: Typed, to: pl.DataType) -> Typed:
-        """The value as a type that it can be cast to."""
+        """Return the value as another type. Raises SchemaError if there is no such cast."""
         if value.type == to:
             return value
         made = types.cast(value.expr, value.type, to)
@@ -259,7 +259,7 @@ AGGREGATES: list[type[exp.Expr]] = [exp.Count]
 
 
 def function_names() -> list[str]:
-    """The functions that are computed, as SQL calls them."""
+    """Return the names of the functions that queries can call."""
     classes = [node for node in (*HANDLERS, *AGGREGATES) if issubclass(node, exp.Func)]
     return [*NAMED, *(name.lower() for node in classes for name in node.sql_names())]
 
@@ -268,7 +268,7 @@ N = TypeVar("N", bound=Handler)
 
 
 def computes(*nodes: type[exp.Expr]) -> Callable[[N], N]:
-    """Registers what makes an expression of a node."""
+    """Register the function that compiles nodes of these classes."""
 
     def register(handler: N) -> N:
         for node in nodes:
@@ -280,7 +280,7 @@ def computes(*nodes: type[exp.Expr]) -> Callable[[N], N]:
 
 
 def computes_named(*names: str) -> Callable[[N], N]:
-    """Registers what makes an expression of a call that the reader has no node for."""
+    """Register the function that compiles calls of these names, for which the parser has no node."""
 
     def register(handler: N) -> N:
         for name in names:
@@ -299,7 +299,7 @@ class Takes:
     """Requirement for an argument of a function."""
 
     what: str
-    """In the words of an error."""
+    """The requirement, in the words of an error."""
     fits: Callable[[pl.DataType], bool]
     to: pl.DataType | None = None
     """Type to which the argument is cast first; None: no cast."""
@@ -321,7 +321,7 @@ NUMBER = Takes("a number", lambda kind: types.is_number(types.signed(kind)))
 REAL = Takes("a number", lambda kind: types.is_number(types.signed(kind)), types.DOUBLE)
 WHOLE = Takes("an integer", lambda kind: types.is_integer(types.signed(kind)), types.BIGINT)
 SMALL_WHOLE = replace(WHOLE, to=types.INT)
-"""An INT: of a BIGINT the last 32 bits count."""
+"""An INT; of a BIGINT, the last 32 bits."""
 DAY = Takes("a DATE or TIMESTAMP", _is_time, types.DATE)
 MOMENT = Takes("a TIMESTAMP", _is_time, types.TIMESTAMP)
 CONSTANT_TEXT = replace(TEXT, what="a constant string", constant=True)
@@ -346,7 +346,7 @@ def function(
 
     Args:
         takes: the arguments by their names in the node; for a function by name, in their order.
-        flags: what else the reader writes into the node, which is the same each time.
+        flags: further arguments of the node, which are always the same and are ignored.
     """
 
     def register(compute: Callable[..., pl.Expr]) -> Callable[..., pl.Expr]:

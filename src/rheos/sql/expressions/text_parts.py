@@ -151,7 +151,7 @@ def soundex(text: pl.Expr) -> pl.Expr:
 
 
 _SOUNDS = "01230127022455012623017202"
-"""Digit of each letter of the alphabet; a 7 is passed over."""
+"""Digit of each letter of the alphabet; 7 for letters that are ignored."""
 
 
 def _soundex(text: str) -> str:

@@ -192,7 +192,7 @@ def date_trunc(compiler: Compiler, node: exp.TimestampTrunc) -> Typed:
 
 @computes(exp.DateTrunc)
 def trunc(compiler: Compiler, node: exp.DateTrunc) -> Typed:
-    """TRUNC(day, 'MONTH'): a DATE."""
+    """Compile TRUNC(day, 'MONTH'): a DATE."""
     compiler.sql.only(node, ("this", "unit"))
     length = _CUT[_unit(compiler, node, _CUT_DAYS)]
     value = compiler.cast(_time(compiler, node.this, "TRUNC"), types.DATE)
@@ -236,7 +236,7 @@ def unix_seconds(this: pl.Expr) -> pl.Expr:
 
 @function("weekday", {"this": DAY}, types.INT)
 def weekday(this: pl.Expr) -> pl.Expr:
-    """From Monday, 0."""
+    """Compile WEEKDAY: Monday is 0."""
     return (this.dt.weekday() - 1).cast(types.INT)
 
 
