@@ -17,7 +17,7 @@ import pyarrow as pa
 import rheos as rh
 from rheos.core.aggregates import KINDS
 from rheos.core.aggregates.frames import FrameState
-from rheos.core.operators.over.frames import FrameRow, FrameSpec, MovingFrames
+from rheos.core.operators.over.moving_frames import FrameRow, FrameSpec, MovingFrames
 from rheos.core.operators.over.positions import FramePosition
 
 LENGTHS = (10, 100, 1_000, 10_000)

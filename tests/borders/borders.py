@@ -27,8 +27,8 @@ from rheos.connectors.postgres.column_types import as_strings, column_types
 from rheos.connectors.print import PrintSink
 from rheos.connectors.redis.text import as_fields, check_fields, from_bytes
 from rheos.connectors.spark.casts import cast_rows
+from rheos.connectors.spark.spark_types import spark_arrow_schema, to_arrow, to_spark
 from rheos.connectors.spark.staging_writer import stored_schema
-from rheos.connectors.spark.types import spark_arrow_schema, to_arrow, to_spark
 from rheos.core.connectors.contract import ReaderContext, SinkContext
 from rheos.core.errors import InputError, SchemaError
 from rheos.core.formats.contract import Format

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from rheos.connectors.spark.types import _PLAIN as SPARK_TYPES
+from rheos.connectors.spark.spark_types import _PLAIN as SPARK_TYPES
 from rheos.core.errors import InternalError, RheosError
 from rheos.core.operators.map_batches import MapBatchesSpec
 from rheos.core.protocol.elements import Batch

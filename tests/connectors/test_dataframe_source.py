@@ -15,8 +15,8 @@ import rheos as rh
 from rheos.connectors.hybrid import hybrid
 from rheos.connectors.spark import staging
 from rheos.connectors.spark.dataframe import DataFrameSource, dataframe_source
+from rheos.connectors.spark.spark_types import spark_schema, to_spark
 from rheos.connectors.spark.staging import StagedSource
-from rheos.connectors.spark.types import spark_schema, to_spark
 from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.connectors.contract import Source, Split
 from rheos.core.errors import CheckpointError, InputError, SchemaError

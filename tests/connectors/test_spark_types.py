@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as sql
 
-from rheos.connectors.spark.types import (
+from rheos.connectors.spark.spark_types import (
     arrow_schema,
     spark_arrow_schema,
     spark_schema,

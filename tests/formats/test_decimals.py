@@ -14,7 +14,7 @@ from rheos import formats
 from rheos.connectors.postgres.change_values import from_text
 from rheos.connectors.postgres.column_types import as_strings
 from rheos.connectors.redis import text as redis_text
-from rheos.connectors.spark.types import spark_arrow_type
+from rheos.connectors.spark.spark_types import spark_arrow_type
 from rheos.core.errors import InputError, SchemaError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.columns import TypeMismatch, column_of, columns_to_python

@@ -40,8 +40,8 @@ from rheos.core.operators.running import RunningOperator
 from rheos.core.operators.source import SourceOperator
 from rheos.core.protocol.control import Acknowledge, CheckpointComplete
 from rheos.core.protocol.snapshots import PartMode, StateKind
+from rheos.core.state.columnar.column_table import ColumnTable
 from rheos.core.state.columnar.expiring import ExpiringColumn
-from rheos.core.state.columnar.table import ColumnTable
 from rheos.core.task import checkpoints, inputs
 from rheos.core.task.commits import Committing
 from rheos.core.task.loop_end import LoopHead

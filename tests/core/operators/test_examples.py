@@ -30,7 +30,7 @@ from rheos.core.operators.changelog.truncation_deletes import TruncationDeletesS
 from rheos.core.operators.contract import Operator
 from rheos.core.operators.over.changelog_over import OverSpec
 from rheos.core.operators.over.event_time_over import EventTimeOver, OverColumns
-from rheos.core.operators.over.frames import FrameSpec
+from rheos.core.operators.over.moving_frames import FrameSpec
 from rheos.core.protocol.elements import WatermarkMark
 from rheos.testing import MemoryLookup, OperatorExample, Right, check_example, check_timeline, simulate
 

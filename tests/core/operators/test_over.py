@@ -19,7 +19,7 @@ from rheos.core.aggregates import KINDS
 from rheos.core.aggregates.frames import Columns, FrameState, MergedFrame
 from rheos.core.operators.over.event_time_over import OverColumns, OverFunction
 from rheos.core.operators.over.frame_encoding import pack, unpack
-from rheos.core.operators.over.frames import FrameRow, FrameSpec, MovingFrames
+from rheos.core.operators.over.moving_frames import FrameRow, FrameSpec, MovingFrames
 from rheos.core.operators.over.positions import FramePosition
 from tests.core.aggregates.oracle import CASES, exact_sum, same
 

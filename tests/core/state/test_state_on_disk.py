@@ -265,7 +265,7 @@ def test_keys_and_namespaces_are_distinguished(form: EntryForm) -> None:
 def test_savepoint_rows_are_sorted_and_come_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rheos.core.state.rocksdb.rows._PIECE_ROWS", 100)
+    monkeypatch.setattr("rheos.core.state.rocksdb.database_rows._PIECE_ROWS", 100)
     states = declared(n=ValueState(int), counts=MapState(str, int))
     job = Job(tmp_path, states, ROCKSDB)
     for i in range(300):

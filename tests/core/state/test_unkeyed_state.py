@@ -20,8 +20,8 @@ from rheos.core.protocol.snapshots import Snapshot
 from rheos.core.state import format as state_format
 from rheos.core.state.unkeyed_state import UnkeyedStates, unkeyed_shapes
 from rheos.ops.savepoints.encoding import writable_layout
-from rheos.ops.savepoints.frames import reads
 from rheos.ops.savepoints.layouts import layout_of
+from rheos.ops.savepoints.task_frames import reads
 from rheos.runtimes.host.io import InlineIo
 from rheos.runtimes.simulated.store import MemoryStore
 

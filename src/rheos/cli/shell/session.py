@@ -15,7 +15,7 @@ from rich.text import Text
 from sqlglot import exp
 
 from rheos.api.environment import Environment
-from rheos.cli.shell.rows import CurrentRows, cell, drawn
+from rheos.cli.shell.current_rows import CurrentRows, cell, drawn
 from rheos.core.errors import ConfigurationError, Site
 from rheos.core.graph.validate import unbounded_sources
 from rheos.core.known_names import names_hint

@@ -162,7 +162,7 @@ def _kind(value: Any) -> str:
 
 
 def _schema_of(frame: Any) -> pa.Schema:
-    from rheos.connectors.spark.types import arrow_schema
+    from rheos.connectors.spark.spark_types import arrow_schema
 
     schema = arrow_schema(frame.schema)
     if not schema.names:

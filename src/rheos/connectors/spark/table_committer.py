@@ -32,10 +32,10 @@ from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.files.committer import FileCommitter
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.publication.rename_publication import STAGING
-from rheos.connectors.spark.table import SparkTable
+from rheos.connectors.spark.spark_table import SparkTable
+from rheos.connectors.spark.spark_types import spark_schema
 from rheos.connectors.spark.table_session import active_session
 from rheos.connectors.spark.table_writer import StagedPart, decode_part
-from rheos.connectors.spark.types import spark_schema
 from rheos.core.connectors.contract import Committer
 from rheos.core.connectors.outages import is_outage
 from rheos.core.errors import CheckpointError, UnavailableError, UnrestorableError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import types as sql
 
-from rheos.connectors.spark.types import arrow_schema, spark_schema
+from rheos.connectors.spark.spark_types import arrow_schema, spark_schema
 from rheos.core.errors import SchemaError
 
 _WIDER = {

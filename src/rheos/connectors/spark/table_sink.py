@@ -15,7 +15,8 @@ from pyspark.sql import types as sql
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink
 from rheos.connectors.spark import versions
 from rheos.connectors.spark.collecting import collected
-from rheos.connectors.spark.table import SparkTable
+from rheos.connectors.spark.spark_table import SparkTable
+from rheos.connectors.spark.spark_types import spark_arrow_schema, spark_schema
 from rheos.connectors.spark.table_fit import columns_of, fitted_schema
 from rheos.connectors.spark.table_publishing import (
     DeltaCommitter,
@@ -24,7 +25,6 @@ from rheos.connectors.spark.table_publishing import (
 )
 from rheos.connectors.spark.table_session import active_session, looking, quoted
 from rheos.connectors.spark.table_writer import TableStaging, TableWriter
-from rheos.connectors.spark.types import spark_arrow_schema, spark_schema
 from rheos.connectors.tables import FORMATS, TableFormat, TableSink
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.errors import ConfigurationError, SchemaError

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.core.compiler.constants import DTYPES, SurroundingNames
-from rheos.core.compiler.expressions import Expressions
+from rheos.core.compiler.expression_writer import Expressions
 from rheos.core.compiler.scope import MethodScope, RecordField, Role, record_fields
 from rheos.core.compiler.statements import Statements
 from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, kind_of_column

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.core.compiler.constants import MISSING
-from rheos.core.compiler.expressions import Expressions
+from rheos.core.compiler.expression_writer import Expressions
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, Value, kind_of_column
 from rheos.core.compiler.writer import OutputColumn, OutputColumns, Writer

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from rheos.connectors.spark.types import arrow_schema, spark_schema
+from rheos.connectors.spark.spark_types import arrow_schema, spark_schema
 from rheos.core.errors import ConfigurationError, ProgramError, RheosError, SchemaError
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.shapes import FieldShape

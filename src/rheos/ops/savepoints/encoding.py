@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.spark.types import to_arrow, to_spark
+from rheos.connectors.spark.spark_types import to_arrow, to_spark
 from rheos.core.errors import InputError, SchemaError, UnrestorableError
 from rheos.core.protocol.columns import columns_to_python
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS

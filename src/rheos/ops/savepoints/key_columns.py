@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.spark.types import spark_arrow_type
+from rheos.connectors.spark.spark_types import spark_arrow_type
 from rheos.core.errors import InputError
 from rheos.core.protocol.shapes import VALUE, WINDOW, FieldShape
 from rheos.core.state.keys import Key, KeyCodec

@@ -31,7 +31,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.spark.types import spark_arrow_type
+from rheos.connectors.spark.spark_types import spark_arrow_type
 from rheos.core.aggregates import KINDS, Agg
 from rheos.core.errors import SchemaError
 from rheos.core.operators.running_state import AGG

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from rheos.connectors.spark.types import to_spark
+from rheos.connectors.spark.spark_types import to_spark
 from rheos.core.checkpoint.restored_state import read_part
 from rheos.core.errors import CheckpointError, RheosError, UnrestorableError
 from rheos.core.protocol.shapes import StateShape

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.connectors.spark.types import spark_arrow_type
+from rheos.connectors.spark.spark_types import spark_arrow_type
 from rheos.core.errors import SchemaError
 from rheos.core.operators.window.frames import KEY
 from rheos.core.protocol.shapes import FieldShape, StatePurpose, StateShape

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.spark.types import spark_arrow_type
+from rheos.connectors.spark.spark_types import spark_arrow_type
 from rheos.core.aggregates import exact_sum
 from rheos.core.aggregates.contract import VALUE, given_name
 from rheos.core.operators.window.contract import Windows

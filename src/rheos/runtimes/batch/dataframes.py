@@ -29,7 +29,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from rheos.connectors.spark import versions
-from rheos.connectors.spark.types import spark_schema
+from rheos.connectors.spark.spark_types import spark_schema
 from rheos.core.graph.row_distribution import PartitionBy
 from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, ToEdge

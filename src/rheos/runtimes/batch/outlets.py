@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from rheos.connectors.spark.types import to_spark
+from rheos.connectors.spark.spark_types import to_spark
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import Batch, strip_hidden
 from rheos.core.protocol.state_config import MIB

@@ -2,7 +2,7 @@
 
 | file | content |
 |---|---|
-| `frames` | the frames of rows, and the state of all functions of a key: pure |
+| `moving_frames` | the frames of rows, and the state of all functions of a key: pure |
 | `positions` | functions that are not aggregates: ranks, neighbours, first and last rows |
 | `event_time_over` | OVER of append-only rows, in the order of event time |
 | `frame_encoding` | the stored state of a key |

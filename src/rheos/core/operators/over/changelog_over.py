@@ -71,7 +71,7 @@ from rheos.core.operators.changelog.retractions import ChangeBuffer, row_shape
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.core.operators.over.event_time_over import OverColumns
-from rheos.core.operators.over.frames import FrameRow, FrameSpec, FrameTooLarge, MovingFrames
+from rheos.core.operators.over.moving_frames import FrameRow, FrameSpec, FrameTooLarge, MovingFrames
 from rheos.core.operators.row_order import alike, row_order, value_order
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape

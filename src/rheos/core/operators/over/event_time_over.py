@@ -53,7 +53,7 @@ from rheos.core.errors import InputError
 from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.core.graph.state import ValueState
 from rheos.core.operators.over.frame_encoding import pack, restore_folded, unpack
-from rheos.core.operators.over.frames import FrameRow, FrameSpec, FrameTooLarge, MovingFrames
+from rheos.core.operators.over.moving_frames import FrameRow, FrameSpec, FrameTooLarge, MovingFrames
 from rheos.core.operators.over.positions import FramePosition
 from rheos.core.operators.runtime_context import RuntimeContext
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS

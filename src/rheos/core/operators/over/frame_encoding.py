@@ -15,7 +15,7 @@ from typing import Any
 
 from rheos.core.aggregates.exact_totals import units_of
 from rheos.core.aggregates.frames import Columns
-from rheos.core.operators.over.frames import FrameRow, MovingFrames
+from rheos.core.operators.over.moving_frames import FrameRow, MovingFrames
 from rheos.core.state.packed_columns import pack_columns, unpack_columns
 
 

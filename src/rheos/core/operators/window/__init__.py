@@ -22,7 +22,7 @@ rows. Merging windows start from single rows and merge. `families` lists the par
 | buffered rows of fixed windows, combined in one go | `pending_rows` |
 | the trigger interface that operators use | `trigger` |
 | the progress of firing, as stored in snapshots | `progress` |
-| code shared by window operators | `base`, `frames`, `layout`, `rows` |
+| code shared by window operators | `base`, `frames`, `layout`, `stored_rows` |
 | windows with aggregates (`rheos.core.aggregates`); their state | `operator`; `aggregate_tables` |
 | such tables: contract; one row per pane; several | `table_contract`; `totals_table`; `row_tables` |
 | columns of exact sums | `exact_limbs` |

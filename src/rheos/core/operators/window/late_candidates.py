@@ -25,7 +25,7 @@ from rheos.core.operators.window.merging_panes import EVER, MergingPanes
 from rheos.core.operators.window.merging_trigger import MergingTrigger
 from rheos.core.operators.window.pane_columns import OPEN_FROM
 from rheos.core.operators.window.panes import MemoryBudget
-from rheos.core.operators.window.rows import TIME, StoredRows
+from rheos.core.operators.window.stored_rows import TIME, StoredRows
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
 
 STATE = "undecided"

@@ -58,7 +58,7 @@ from rheos.core.operators.window.frames import paned
 from rheos.core.operators.window.layout import PaneLayout
 from rheos.core.operators.window.pane_columns import END
 from rheos.core.operators.window.panes import PaneStore
-from rheos.core.operators.window.rows import TIME, StoredRows
+from rheos.core.operators.window.stored_rows import TIME, StoredRows
 from rheos.core.operators.window.trigger import Firing
 from rheos.core.protocol.types import TypeMismatch, batch_of, columns_to_python, rows_of
 from rheos.core.safe_strings import shown

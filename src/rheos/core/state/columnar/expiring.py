@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from rheos.core.graph.state import ValueState
 from rheos.core.state.columnar.column import EventTimes, Flags, StateColumn
+from rheos.core.state.columnar.column_table import ColumnTable
 from rheos.core.state.columnar.keys import SlotKeys
 from rheos.core.state.columnar.string_codes import StringCodes
-from rheos.core.state.columnar.table import ColumnTable
 from rheos.core.state.expiry import PIECE, Expiry
 from rheos.core.state.slots import AnySlots, Slots
 

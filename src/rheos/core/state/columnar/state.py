@@ -23,10 +23,10 @@ import pyarrow as pa
 from rheos.core.graph.state import ValueState
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.columnar.column import StateColumn
+from rheos.core.state.columnar.column_table import ColumnTable
 from rheos.core.state.columnar.expiring import ExpiringColumn, ExpiringTable
 from rheos.core.state.columnar.keys import SlotKeys
 from rheos.core.state.columnar.string_codes import StringCodes
-from rheos.core.state.columnar.table import ColumnTable
 from rheos.core.state.expiry import Expiry
 from rheos.core.state.keys import Key, KeyCodec
 from rheos.core.state.memory import MemoryBackend

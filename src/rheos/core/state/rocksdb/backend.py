@@ -22,7 +22,7 @@ from rheos.core.protocol.state_config import MIB
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.expiry import Expiry, Sweeper
 from rheos.core.state.keys import Key, KeyCodec
-from rheos.core.state.rocksdb import rows
+from rheos.core.state.rocksdb import database_rows
 from rheos.core.state.rocksdb.cache import CachedTable, SegmentPlaces
 from rheos.core.state.rocksdb.database import Database
 from rheos.core.state.rocksdb.files import FILES, FileSets, open_sets
@@ -192,7 +192,7 @@ class RocksDbBackend(KeyedStateBackend):
             id = self._catalogue.declare(name, form)
             if name in restored:
                 see = self._see_place if form is EntryForm.LIST else None
-                rows.load(database, id, form, restored[name], see)
+                database_rows.load(database, id, form, restored[name], see)
         self._catalogue.next_place = self._place.next
         self._catalogue.write(database)
         for name, table in self._tables.items():
@@ -234,7 +234,7 @@ class _View:
         database."""
         database = Database(self._folder, _VIEW_BYTES, read_only=True)
         try:
-            yield from rows.tables(database, id, form, self._groups, living)
+            yield from database_rows.tables(database, id, form, self._groups, living)
         finally:
             database.close()
 
@@ -252,7 +252,7 @@ def tables_of_files(files: RestoredState, folder: str) -> Iterator[Mapping[str, 
         )
         with closing(database):
             yield {
-                name: rows.tables(database, state.id, state.form, groups)
+                name: database_rows.tables(database, state.id, state.form, groups)
                 for name, state in DatabaseCatalogue.read(database).states.items()
             }
     finally:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rheos.cli.shell.rows import CurrentRows, drawn
+from rheos.cli.shell.current_rows import CurrentRows, drawn
 from rheos.core.errors import InputError
 from rheos.core.graph.changelog import Changes
 

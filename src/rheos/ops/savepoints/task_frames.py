@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from rheos.connectors.spark.types import spark_schema
+from rheos.connectors.spark.spark_types import spark_schema
 from rheos.core.checkpoint.savepoint import Savepoint
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.shapes import StatePurpose
