@@ -12,6 +12,7 @@ from rheos.sql import types
 from rheos.sql.expressions.table import Typed
 from rheos.sql.functions import FoldFunction, UserFunction
 from rheos.sql.plan import CallPlan, PlanNode, SqlColumn, with_keys
+from rheos.sql.unused_names import unused_name
 
 
 def with_call(
@@ -40,9 +41,7 @@ def _called(
     takes_null: Sequence[str],
     gives: pa.DataType,
 ) -> tuple[PlanNode, SqlColumn]:
-    name, taken = text, {column.name for column in plan.columns}
-    while name in taken:
-        name += "'"
+    name = unused_name(text, {column.name for column in plan.columns}, "'")
     kind = types.of_arrow(pa.list_(gives) if form is CallForm.MANY else gives)
     made = SqlColumn(name, kind)
     spec = CallSpec(name, fn, tuple(arguments), form, tuple(takes_null))

@@ -13,6 +13,7 @@ from rheos.sql import types
 from rheos.sql.grouped_plans import Aggregate
 from rheos.sql.plan import Explode, PlanNode, SqlColumn, projected, retracting
 from rheos.sql.text import SqlText
+from rheos.sql.unused_names import unused_name
 
 
 def numbered_copies(sql: SqlText, node: exp.Expr, plan: PlanNode) -> PlanNode:
@@ -28,7 +29,7 @@ def numbered_copies(sql: SqlText, node: exp.Expr, plan: PlanNode) -> PlanNode:
                 "keep the columns of GROUP BY in the subquery",
             )
     keys = tuple(column.name for column in plan.columns)
-    count = _unused("number of copies", keys)
+    count = unused_name("number of copies", keys)
     counted = Aggregate(
         retracting(plan),
         keys,
@@ -44,9 +45,3 @@ def numbered_copies(sql: SqlText, node: exp.Expr, plan: PlanNode) -> PlanNode:
     )
     columns = (*plan.columns, SqlColumn(count, types.BIGINT))
     return Explode(wide, count, columns, Changes((*keys, count), retracts=True))
-
-
-def _unused(name: str, taken: tuple[str, ...]) -> str:
-    while name in taken:
-        name += "_"
-    return name

@@ -17,7 +17,7 @@ from rheos.core.graph.patterns import PatternTree
 from rheos.core.graph.windows import Window
 from rheos.core.operators.changelog.dedup import Keep
 from rheos.core.operators.over.event_time_over import OverColumns
-from rheos.core.operators.over.frames import FrameSpec
+from rheos.core.operators.over.moving_frames import FrameSpec
 from rheos.core.protocol.durations import duration_ms, written_duration
 from rheos.sql.plan import NO_ORIGIN, Columns, Names, Origins, PlanNode, origins_of, origins_of_time
 

@@ -12,6 +12,7 @@ from rheos.sql.functions import FunctionKind, UserCall
 from rheos.sql.plan import Explode, PlanNode, SqlColumn, projected, retracting, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
 from rheos.sql.text import SqlText, as_sql, kind
+from rheos.sql.unused_names import unused_name
 
 _ELEMENT = "element"
 _EXAMPLE = "write FROM t, LATERAL TABLE(words(t.text)) AS w, or FROM t, UNNEST(t.items) AS i(item)"
@@ -48,9 +49,8 @@ def lateral(sql: SqlText, left: SqlRelation, node: exp.Expr, *, outer: bool) -> 
     columns = [column for column in plan.columns if column.name != element]
     taken, made = {column.name for column in columns}, []
     for place, (name, of) in enumerate(kinds.items()):
-        shown = unique = said[place] if said else name
-        while unique in taken:
-            unique = f"{unique} of {alias.name if alias is not None else names}"
+        shown = said[place] if said else name
+        unique = unused_name(shown, taken, f" of {alias.name if alias is not None else names}")
         taken.add(unique)
         value = whole.struct.field(name) if fields and isinstance(inner, pl.Struct) else whole
         exprs.append(value.alias(unique))
@@ -104,9 +104,7 @@ def _array(sql: SqlText, left: SqlRelation, node: exp.Expr, what: str) -> tuple[
 
 def exploded(plan: PlanNode, values: SqlColumn, *, outer: bool) -> tuple[PlanNode, str]:
     """Return a row for each element of a list, and the name of the element's column."""
-    element = _ELEMENT
-    while any(column.name == element for column in plan.columns):
-        element += "_"
+    element = unused_name(_ELEMENT, {column.name for column in plan.columns})
     list_type = values.type
     assert isinstance(list_type, pl.List)
     inner = list_type.inner

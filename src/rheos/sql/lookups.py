@@ -14,6 +14,7 @@ from rheos.sql.joined_plans import LookupPlan
 from rheos.sql.plan import PlanNode, SqlColumn, filtered, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
 from rheos.sql.text import SqlText
+from rheos.sql.unused_names import unused_name
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,7 @@ class LookupJoin:
         taken = {column.name for column in plan.columns}
         added = []
         for column in self.lookup.schema:
-            name = column.name
-            while name in taken:
-                name = f"{name} of {alias}"
+            name = unused_name(column.name, taken, f" of {alias}")
             taken.add(name)
             added.append((column.name, SqlColumn(name, types.of_arrow(column.type))))
         return added

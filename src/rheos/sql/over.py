@@ -12,7 +12,7 @@ from sqlglot import exp
 from rheos.core import aggregates as agg
 from rheos.core.graph.changelog import Changes
 from rheos.core.operators.over.event_time_over import OverColumns, OverFunction
-from rheos.core.operators.over.frames import FrameSpec
+from rheos.core.operators.over.moving_frames import FrameSpec
 from rheos.core.operators.over.positions import FramePosition
 from rheos.sql import types
 from rheos.sql.aggregates import AggregateCall, aggregated

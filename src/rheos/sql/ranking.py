@@ -14,7 +14,7 @@ from rheos.core.graph.changelog import Changes
 from rheos.core.graph.row_functions import of_columns
 from rheos.core.graph.windows import Window
 from rheos.core.operators.over.event_time_over import OverColumns
-from rheos.core.operators.over.frames import FrameSpec
+from rheos.core.operators.over.moving_frames import FrameSpec
 from rheos.sql import types
 from rheos.sql.copies import numbered_copies
 from rheos.sql.expressions.table import Compiler, Typed

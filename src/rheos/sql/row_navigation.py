@@ -33,6 +33,7 @@ from rheos.sql.plan import SqlColumn
 from rheos.sql.row_patterns import RowPattern
 from rheos.sql.scope import NameScope
 from rheos.sql.text import SqlText, as_sql, kind
+from rheos.sql.unused_names import unused_name
 
 _CALLS = (
     *("first", "last", "prev", "next", "match_rowtime", "match_proctime"),
@@ -116,8 +117,7 @@ class RowColumns:
         for expr, column in zip(self.exprs, self.columns, strict=True):
             if expr.meta.eq(value.expr):
                 return column.name
-        while any(column.name == wanted for column in self.columns):
-            wanted += "'"
+        wanted = unused_name(wanted, {column.name for column in self.columns}, "'")
         self.exprs.append(value.expr)
         self.columns.append(SqlColumn(wanted, value.type))
         return wanted

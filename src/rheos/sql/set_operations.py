@@ -15,6 +15,7 @@ from rheos.sql.expressions.table import CAST
 from rheos.sql.grouping import distinct
 from rheos.sql.laterals import exploded
 from rheos.sql.plan import ColumnRole, PlanNode, Project, SqlColumn, Union, projected, retracting
+from rheos.sql.unused_names import unused_name
 from rheos.sql.windows import settled
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def _compared(planner: Planner, node: exp.Intersect | exp.Except) -> PlanNode:
     """
     sides = _sides(planner, node)
     columns = sides[0].columns
-    here, there, count = (_unused(name, columns) for name in ("here", "there", "count"))
+    names = {column.name.casefold() for column in columns}
+    here, there, count = (unused_name(name, names) for name in ("here", "there", "count"))
     changing = any(side.changes is not None for side in sides)
     marked = []
     for side, mine in zip(sides, (here, there), strict=True):
@@ -183,11 +185,3 @@ def _fitted(side: PlanNode, columns: tuple[SqlColumn, ...], changing: bool) -> P
     if not changing:
         return Project(side, tuple(exprs), columns, None)
     return Project(retracting(side), tuple(exprs), columns, Changes((), retracts=True))
-
-
-def _unused(name: str, columns: Sequence[SqlColumn]) -> str:
-    """Return an unused column name."""
-    taken = {column.name.casefold() for column in columns}
-    while name in taken:
-        name += "_"
-    return name
