@@ -16,11 +16,15 @@ LAZY_IMPORTS = {
     ("api/program_plans.py", "rheos.runtimes.batch.runtime"): "imports Spark",
     ("api/program_plans.py", "rheos.runtimes.spark.session"): "imports Spark",
     ("api/environment.py", "rheos.sql.session"): "needs the extra rheos[sql]",
+    ("api/function_methods.py", "rheos.api.async_functions"): "start-up time: asynchronous functions",
     ("api/lookup_tables.py", "rheos.connectors.spark.collecting"): "imports Spark",
     ("api/program_file.py", "rheos.api.environment"): "start-up time: the command line",
     ("api/program_file.py", "rheos.sql.folders"): "needs the extra rheos[sql]",
     ("api/runtime_choice.py", "rheos.ops.control.controlled_jobs"): "start-up time: the control server",
     ("api/runtime_choice.py", "rheos.runtimes.simulated.runtime"): "start-up time: only simulated jobs",
+    ("api/streams.py", "rheos.api.keyed_stream"): "start-up time: programs with keys",
+    ("api/streams.py", "rheos.api.whole_stream_windows"): "start-up time: programs with windows",
+    ("api/streams.py", "rheos.api.window_configuration"): "start-up time: programs with windows",
 }
 """Modules of Rheos that a function imports, with the reason."""
 

@@ -32,11 +32,11 @@ def to_dataframe(
     """Return the rows that reach the plan's one sink, as a DataFrame of the user's own session.
 
     The plan ends in exactly one sink operator, which is never opened: it marks the place where the rows
-    leave. The DataFrame has the columns `connectors.spark.spark_types.spark_schema` of the visible columns
-    there. Nothing runs before the DataFrame is read, with one exception: rows that several branches of
-    the program read are computed once and kept (`localCheckpoint`) as long as the DataFrame is in use.
-    If they are downstream of a shuffle, Spark runs that shuffle now. The message of Spark's exception
-    contains the error of a task, with its place in the user's code.
+    leave. The DataFrame has the columns `connectors.spark.spark_types.spark_schema` of the visible
+    columns there. Nothing runs before the DataFrame is read, with one exception: rows that several
+    branches of the program read are computed once and kept (`localCheckpoint`) as long as the DataFrame
+    is in use. If they are downstream of a shuffle, Spark runs that shuffle now. The message of Spark's
+    exception contains the error of a task, with its place in the user's code.
 
     Raises:
         ConfigurationError: a source never ends.
