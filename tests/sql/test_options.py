@@ -39,6 +39,14 @@ FORMAT_CASES: Mapping[str, tuple[Mapping[str, str], Any]] = {
     ),
     "text": ({}, lambda: rh.formats.text()),
     "raw": ({}, lambda: rh.formats.raw()),
+    "debezium_json": ({"key": "item"}, lambda: rh.formats.debezium_json(key="item")),
+    "debezium_avro_confluent": (
+        {"registry": "http://localhost:1"},
+        lambda: rh.formats.debezium_avro_confluent(registry="http://localhost:1"),
+    ),
+    "canal_json": ({}, lambda: rh.formats.canal_json()),
+    "maxwell_json": ({}, lambda: rh.formats.maxwell_json()),
+    "ogg_json": ({}, lambda: rh.formats.ogg_json()),
 }
 
 

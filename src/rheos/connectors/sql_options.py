@@ -48,6 +48,19 @@ OF_FORMATS: Mapping[str, SqlOption] = {
     "json.encode.decimal-as-plain-number": WITHOUT_EFFECT,
     "json.map-null-key.mode": WITHOUT_EFFECT,
     "csv.ignore-parse-errors": SKIPS_BAD_RECORDS,
+    **{
+        f"{name}-json.{option}": meaning
+        for name in ("debezium", "canal", "maxwell", "ogg")
+        for option, meaning in (
+            ("ignore-parse-errors", SKIPS_BAD_RECORDS),
+            ("schema-include", WITHOUT_EFFECT),
+            ("timestamp-format.standard", WITHOUT_EFFECT),
+            ("encode.decimal-as-plain-number", WITHOUT_EFFECT),
+            ("map-null-key.mode", WITHOUT_EFFECT),
+        )
+    },
+    "debezium-avro-confluent.url": SqlOption("debezium-avro-confluent.registry"),
+    "debezium-avro-confluent.schema-registry.url": SqlOption("debezium-avro-confluent.registry"),
     "csv.field-delimiter": SqlOption("csv.delimiter"),
     "csv.allow-comments": SqlOption(NO_EFFECT, {"false": ""}),
 }

@@ -21,6 +21,13 @@ def check_format(format: Any) -> Format:
 def rows_of(format: Format, schema: Any) -> tuple[pa.Schema, type | None]:
     """Return the schema of a source's rows (and its dataclass): the user's, or else that of the format.
     Raises SchemaError if there is no schema, or the format cannot produce such rows."""
+    rows, record = declared_rows(format, schema)
+    format.check_decodes(rows)
+    return rows, record
+
+
+def declared_rows(format: Format, schema: Any) -> tuple[pa.Schema, type | None]:
+    """Return the same as `rows_of`, before it is checked whether the format can produce such rows."""
     if schema is None:
         rows, record = format.own_schema(), None
         if rows is None:
@@ -30,5 +37,5 @@ def rows_of(format: Format, schema: Any) -> tuple[pa.Schema, type | None]:
             )
     else:
         rows, record = resolve(schema)
-    format.check_decodes(rows)
-    return rows, record
+    made = format.rows_schema(rows)
+    return made, record if made == rows else None

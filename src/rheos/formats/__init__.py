@@ -14,6 +14,11 @@ from rheos.core.formats.contract import Format as Format
 from rheos.core.unknown_names import with_hints as _with_hints
 from rheos.formats.arrow_format import arrow as arrow
 from rheos.formats.avro_format import avro as avro
+from rheos.formats.change_formats import canal_json as canal_json
+from rheos.formats.change_formats import debezium_avro_confluent as debezium_avro_confluent
+from rheos.formats.change_formats import debezium_json as debezium_json
+from rheos.formats.change_formats import maxwell_json as maxwell_json
+from rheos.formats.change_formats import ogg_json as ogg_json
 from rheos.formats.csv_format import csv as csv
 from rheos.formats.json_format import json as json
 from rheos.formats.protobuf_format import protobuf as protobuf

@@ -175,10 +175,15 @@ class _AvroDecoder(Decoder):
         return decoded_records(payloads, self.schema, self._record, self._columns)
 
     def _columns(self, records: Sequence[Mapping[str, Any]]) -> Sequence[pa.Array]:
-        """Return fields as columns, by name. Other fields are ignored; missing ones are null."""
+        """Return fields as columns, by name. Other fields are ignored; missing ones are null, also in
+        nested records.
+        """
         try:
             return [
-                column_of([record.get(each.name) for record in records], each.with_nullable(True))
+                column_of(
+                    [_with_fields(record.get(each.name), each.type) for record in records],
+                    each.with_nullable(True),
+                )
                 for each in self.schema
             ]
         except TypeMismatch as error:
@@ -220,6 +225,13 @@ class _AvroDecoder(Decoder):
                 self._unknown[id] = str(error)
                 raise RowsError(str(error)) from None
         return self._writers[id]
+
+
+def _with_fields(value: Any, kind: pa.DataType) -> Any:
+    """Return the value of a nested record with all fields of its type."""
+    if not pa.types.is_struct(kind) or not isinstance(value, dict):
+        return value
+    return {each.name: _with_fields(value.get(each.name), each.type) for each in kind}
 
 
 def _fetch_schema(registry: SchemaRegistry, id: int) -> ParsedSchema:

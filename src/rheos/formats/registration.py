@@ -32,8 +32,15 @@ FORMATS = PlugInRegistry(
     "format",
     "rheos.formats",
     {
-        name: f"rheos.formats.{name}_format:FORMAT"
-        for name in ("json", "csv", "arrow", "avro", "protobuf", "text", "raw")
+        **{
+            name: f"rheos.formats.{name}_format:FORMAT"
+            for name in ("json", "csv", "arrow", "avro", "protobuf", "text", "raw")
+        },
+        "debezium_json": "rheos.formats.change_formats:DEBEZIUM_JSON",
+        "debezium_avro_confluent": "rheos.formats.change_formats:DEBEZIUM_AVRO",
+        "canal_json": "rheos.formats.change_formats:CANAL_JSON",
+        "maxwell_json": "rheos.formats.change_formats:MAXWELL_JSON",
+        "ogg_json": "rheos.formats.change_formats:OGG_JSON",
     },
     namespace="rheos.formats",
 )

@@ -50,7 +50,7 @@ class WithOptions:
                 _list_connectors(),
             )
         what = "source" if "source" in functions else "changes"
-        given: dict[str, object] = {"schema": table.schema}
+        given: dict[str, object] = {"schema": table.schema, "key_columns": table.key}
         if table.metadata:
             given["metadata"] = {of: column for column, of in table.metadata.items()}
         made = self._called(sql, what, given)

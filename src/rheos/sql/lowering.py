@@ -53,6 +53,8 @@ from rheos.sql.windows import WINDOW_COLUMNS, WindowsOfRows, last_time
 
 if TYPE_CHECKING:
     from rheos.api.environment import Environment
+    from rheos.api.joins import TimeToLive
+    from rheos.sql.catalog import DeclaredTable
 
 
 class Lowering:
@@ -256,6 +258,18 @@ class Lowering:
         what = [str(plan.frame), *map(label, over.functions), *plan.keys]
         found = of.restored(self.known(made, plan, "over", *what), plan.changes)
         return _untimed(found) if is_behind_time(plan) else found
+
+    def by_key(self, plan: PlanNode, table: DeclaredTable, ttl: TimeToLive) -> DataStream:
+        """Return the rows for a table. If they are changes with another key than its PRIMARY KEY, fold
+        them by that key.
+        """
+        rows = self.stream(plan)
+        changes = rows.transformation.type.changes
+        if changes is None or not table.key:
+            return rows
+        if {*changes.key} == {*table.key} and not changes.filtered:
+            return rows
+        return self.known(rows.upserts(table.key, ttl=ttl), plan, "fold", table.name, *table.key)
 
     def known(self, stream: DataStream, plan: PlanNode, *what: str) -> DataStream:
         """Set an id of the stream's state, derived from its tables, kind, keys and windows.

@@ -53,7 +53,9 @@ def call_with_options(
         name = option.replace("-", "_")
         if name not in known:
             raise sql.unknown("option", option, node, [*known], "the options are")
-        arguments[name] = _value(sql, node, _kinds(function, known[name]), of_formats)
+        arguments[name] = _value(
+            sql, node, _kinds(function, known[name]), of_formats, given.get("key_columns", ())
+        )
     for option, node in of_formats.items():
         raise sql.error(f"no format of this table has the option {option!r}", node)
     required = (
@@ -127,16 +129,26 @@ def _of_others(name: str, what: str, parameters: Mapping[str, Mapping[str, Any]]
     return name not in parameters[what] and any(name in each for each in parameters.values())
 
 
-def _value(sql: SqlText, node: exp.Expr, kinds: Sequence[Any], of_formats: dict[str, exp.Expr]) -> Any:
-    """Return an option's string as a value of one of the types that its argument takes."""
+def _value(
+    sql: SqlText,
+    node: exp.Expr,
+    kinds: Sequence[Any],
+    of_formats: dict[str, exp.Expr],
+    key: Sequence[str],
+) -> Any:
+    """Return an option's string as a value of one of the types that its argument takes. Formats of
+    changes receive the `key` of the table.
+    """
     text = node.name
     literals = [value for kind in kinds for value in get_args(kind) if get_origin(kind) is Literal]
     named = text.lower()
-    own = [option for option in of_formats if option.startswith(f"{named}.")]
+    prefix = f"{named.replace('_', '-')}."
+    own = [option for option in of_formats if option.replace("_", "-").startswith(prefix)]
     if any(inspect.isclass(kind) and issubclass(kind, Format) for kind in kinds):
         if text in literals and not own:
             return text
-        return _format(sql, node, {option: of_formats.pop(option) for option in own}, literals)
+        options = {option: of_formats.pop(option) for option in own}
+        return _format(sql, node, options, literals, key)
     if bool in kinds:
         if named not in ("true", "false"):
             raise sql.error(f"{text!r} is neither true nor false", node)
@@ -163,7 +175,11 @@ def _value(sql: SqlText, node: exp.Expr, kinds: Sequence[Any], of_formats: dict[
 
 
 def _format(
-    sql: SqlText, node: exp.Expr, options: Mapping[str, exp.Expr], others: Sequence[str]
+    sql: SqlText,
+    node: exp.Expr,
+    options: Mapping[str, exp.Expr],
+    others: Sequence[str],
+    key: Sequence[str],
 ) -> Format:
     """Return the format that an option names, created with the options that begin with its name."""
     name = node.name.lower()
@@ -172,7 +188,7 @@ def _format(
         known = [*others, *(each for each in FORMATS.names() if each not in others)]
         raise sql.unknown("format", node.name, node, known, "the formats are")
     own = {option.partition(".")[2]: each for option, each in options.items()}
-    made: Format = call_with_options(sql, found.make(), own, node, given={})
+    made: Format = call_with_options(sql, found.make(), own, node, given={"key": key} if key else {})
     if not isinstance(made, Format):
         raise sql.error(f"the format {name!r} created a {type(made).__name__}", node)
     return made
@@ -180,7 +196,7 @@ def _format(
 
 def _registered(sql: SqlText, node: exp.Expr) -> FormatRegistration | None:
     try:
-        return FORMATS.find(node.name.lower())
+        return FORMATS.find(node.name.lower().replace("-", "_"))
     except RheosError as error:
         raise sql.error(error.what, node, error.hint) from error
 

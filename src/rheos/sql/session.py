@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rheos.api.joins import FOREVER
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.errors import ConfigurationError, ProgramError
 
@@ -16,7 +17,7 @@ try:
 except ImportError:
     raise ConfigurationError("SQL needs the package sqlglot", hint="pip install 'rheos[sql]'") from None
 
-from rheos.core.graph.changelog import OP
+from rheos.core.graph.changelog import OP, Changes
 from rheos.core.site import call_site, done_for, located
 from rheos.sql.catalog import Catalog, DeclaredTable, scan
 from rheos.sql.create_table import with_computed
@@ -24,11 +25,12 @@ from rheos.sql.dialect import parse
 from rheos.sql.explain import explained
 from rheos.sql.functions import called, resolved
 from rheos.sql.lowering import Lowering
+from rheos.sql.nullable_keys import with_changes
 from rheos.sql.plan import EventTimePlan, PlanNode
 from rheos.sql.plan_pushdown import pushed
 from rheos.sql.query import Planner
 from rheos.sql.ranking import check_result, numbered
-from rheos.sql.statements import Insert, ScriptStatements, by_key_of
+from rheos.sql.statements import Insert, ScriptStatements
 from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
@@ -108,9 +110,19 @@ class SqlSession:
         stream = self._env.from_source(
             source, watermark=table.watermark if timed else None, name=table.name
         )
+        adds_op = OP in stream.schema.names and OP not in table.schema.names
         if table.key:
             op = OP if OP in stream.schema.names else None
             stream = stream.upserts(table.key, op)
+        elif adds_op and "format" in table.options.options:
+            # The format emits the previous row of each update.
+            stream = with_changes(stream, Changes((), retracts=True))
+        elif adds_op:
+            raise table.sql.error(
+                f"the rows of {table.name} are changes of a table, whose key is not declared",
+                table.options.at,
+                "add PRIMARY KEY (id) NOT ENFORCED to the columns",
+            )
         plan: PlanNode = scan(table.name, stream)
         plan = with_computed(self, table, plan, table.kinds)
         if table.watermark is not None and not timed:
@@ -157,7 +169,7 @@ class SqlSession:
         for each, plan in zip(new, pushed([each.plan for each in new]), strict=True):
             site = each.sql.site_of(each.node) or call_site()
             with done_for(site), located(site), _add_sql(each.sql, each.node):
-                each.write(self.lowering.stream(plan))
+                each.write(self.lowering.by_key(plan, each.table, each.ttl))
 
     def model(self, sql: SqlText, name: str, query: exp.Expr) -> None:
         """Make a query known by a name. Raise ProgramError or SchemaError."""
@@ -185,8 +197,10 @@ class SqlSession:
         """Describe a query without changing the program or the ids of later operators."""
 
         def made() -> DataStream:
-            rows = Lowering(self._env).stream(plan)
-            return rows if table is None else by_key_of(table, rows, self.ttl)
+            lowering = Lowering(self._env)
+            if table is None:
+                return lowering.stream(plan)
+            return lowering.by_key(plan, table, self.ttl or FOREVER)
 
         return self._explain(made, explained(plan))
 

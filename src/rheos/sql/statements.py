@@ -67,16 +67,6 @@ def _items(query: exp.Expr, width: int) -> Sequence[exp.Expr | None]:
     return list(items)
 
 
-def by_key_of(table: DeclaredTable, rows: DataStream, ttl: TimeToLive | None) -> DataStream:
-    """Return the rows. If they are changes of another key than PRIMARY KEY, fold them by that key."""
-    changes = rows.transformation.type.changes
-    if changes is None or not table.key:
-        return rows
-    if {*changes.key} == {*table.key} and not changes.filtered:
-        return rows
-    return rows.upserts(table.key, ttl=FOREVER if ttl is None else ttl)
-
-
 @dataclass(frozen=True, eq=False)
 class Insert:
     """Rows to write to a table."""
@@ -86,12 +76,11 @@ class Insert:
     table: DeclaredTable
     plan: PlanNode
     sink: Sink
-    ttl: TimeToLive | None
+    ttl: TimeToLive
     """Time to live of the state that folds changes by the key of the table."""
 
     def write(self, rows: DataStream) -> None:
         """Write the rows. Raise ProgramError if they change and the sink only appends."""
-        rows = by_key_of(self.table, rows, self.ttl)
         if isinstance(self.sink, CollectsRows):
             rows.collect(self.table.name)
             return
@@ -277,8 +266,8 @@ class ScriptStatements:
         """Add the rows of a plan to those that the script writes. Raise ProgramError."""
         check_result(self.sql, plan)
         sink = target.options.sink(target)
-        insert = Insert(self.sql, node, target, plan, sink, self.session.ttl)
-        self.session.inserts.append(insert)
+        ttl = self.session.ttl or FOREVER
+        self.session.inserts.append(Insert(self.sql, node, target, plan, sink, ttl))
 
     def _written_columns(
         self, node: exp.Insert, named: exp.Expr, target: DeclaredTable, plan: PlanNode

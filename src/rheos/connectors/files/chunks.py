@@ -70,6 +70,16 @@ class Chunk:
             return self.raw_rows
         return rows if self.good is None else int(self.good[rows])
 
+    def whole_raw_rows(self, begin: int, rows: int) -> int:
+        """Return how many rows from `begin` to hand out, about `rows`, so that none of a raw row are
+        left: a position is between two raw rows.
+        """
+        end = begin + rows
+        if self.good is None or end >= self.batch.num_rows or self.good[end - 1] != self.good[end]:
+            return rows
+        first, after = map(int, np.searchsorted(self.good, [self.good[end], self.good[end] + 1]))
+        return (first if first > begin else after) - begin
+
 
 class ChunkDecoder(ABC):
     """Reads a file from a position on. Calls run one at a time, on the I/O executor."""
@@ -162,6 +172,7 @@ class ChunkReader(SplitReader):
             if not due:
                 return Pending(wait_us)
             rows = min(rows, due)
+        rows = chunk.whole_raw_rows(self._row, rows)
         batch = chunk.batch.slice(self._row, rows)
         self._given = chunk, self._row, self._row + rows
         self._advance(chunk, rows)

@@ -15,7 +15,7 @@ from rheos.connectors.files.utf8_file import check_encoding
 from rheos.connectors.files.watching import Order, WatchedFiles
 from rheos.connectors.replay import Replay
 from rheos.connectors.urls import absolute
-from rheos.connectors.user_formats import rows_of
+from rheos.connectors.user_formats import declared_rows
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ProgramError, SchemaError
@@ -93,10 +93,10 @@ def source(
     kinds = [format] if format is not None else [by_name(one) for one in paths]
     of_lines = [found for kind in kinds if (found := lines_of(kind)) is not None]
     columns = partition_columns(partition_by)
-    if schema is not None:
+    if of_lines:
+        rows, record = declared_rows(of_lines[0], schema)
+    elif schema is not None:
         rows, record = resolve(schema)
-    elif of_lines:
-        rows, record = rows_of(of_lines[0], None)
     else:
         raise SchemaError(
             "a source of files needs a schema",

@@ -167,6 +167,11 @@ class FileSink(Sink):
         return FileCommitter(self.path, self.mode, self.owner, self._empty(), len(self.partition_by))
 
     @property
+    def takes_changes(self) -> bool:
+        """Return whether the format writes the kind of each change."""
+        return isinstance(self.format, Format) and self.format.encodes_changes
+
+    @property
     def lines(self) -> Format | None:
         """Return the format of lines; None for Parquet."""
         return lines_of(self.format)

@@ -144,6 +144,11 @@ class KafkaSink(Sink):
     def validate(self, schema: pa.Schema) -> None:
         self.target.layout.check(schema)
 
+    @property
+    def takes_changes(self) -> bool:
+        """Return whether the format writes the kind of each change."""
+        return self.target.layout.format.encodes_changes
+
     def of_changes(self, key: Sequence[str], delete: str) -> KafkaSink:
         layout = self.target.layout
         named = () if layout.key is None else (layout.key,)

@@ -28,10 +28,9 @@ from rheos.connectors.kafka.consumer import TopicConsumer
 from rheos.connectors.kafka.decoding import MessageDecoding
 from rheos.connectors.kafka.messages import named_fields
 from rheos.connectors.kafka.partition import REJECTED, PartitionSplit
-from rheos.connectors.user_formats import check_format, rows_of
+from rheos.connectors.user_formats import check_format, declared_rows
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
 from rheos.core.connectors.rejected_records import OnError, check_on_error
-from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ConfigurationError, ProgramError, RheosError, UnavailableError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
@@ -124,7 +123,7 @@ def source(
             f"isolation={isolation!r} is not known", hint='write "read_committed" or "read_uncommitted"'
         )
     form = raw() if format is None else check_format(format)
-    rows, record = rows_of(form, None) if schema is None else resolve(schema)
+    rows, record = declared_rows(form, schema)
     decoding = MessageDecoding.of(form, rows, named_fields(metadata), on_error)
     form.check_decodes(decoding.payload)
     begin, stop = start_of(start, group), end_of(end)

@@ -212,6 +212,16 @@ class Format(ABC):
     """Maximum number of rows that an encoder puts into one payload. A payload can have the key of its
     row only if this is 1. A decoder accepts any number."""
 
+    encodes_changes: ClassVar[bool] = False
+    """Whether payloads contain the kind of a change, so that a sink can append a changelog."""
+
+    def rows_schema(self, schema: pa.Schema) -> pa.Schema:
+        """Return the schema of decoded rows, for the columns that the user declares.
+
+        A format of changes adds the kind of change. Raise SchemaError if it cannot.
+        """
+        return schema
+
     @property
     def finds_by_name(self) -> bool:
         """Return whether the format finds columns in files by name, so that it can decode any of them
