@@ -109,8 +109,9 @@ def debezium_json(*, key: str | Sequence[str] = ()) -> ChangeFormat:
 
     ```python
     form = rh.formats.debezium_json(key="id")
-    source = rh.kafka.source("shop.orders", brokers="localhost:9092", schema=Order, format=form)
-    orders = env.from_source(source).upserts(key="id")
+    columns = {"id": int, "state": str}
+    source = rh.kafka.source("orders", brokers="localhost:9092", schema=columns, format=form)
+    changed = env.from_source(source).upserts(key="id")
     ```
 
     Args:
@@ -131,7 +132,8 @@ def debezium_avro_confluent(
 
     ```python
     form = rh.formats.debezium_avro_confluent(registry="http://localhost:8081", key="id")
-    source = rh.kafka.source("shop.orders", brokers="localhost:9092", schema=Order, format=form)
+    columns = {"id": int, "state": str}
+    source = rh.kafka.source("orders", brokers="localhost:9092", schema=columns, format=form)
     ```
 
     Args:
@@ -151,6 +153,11 @@ def canal_json(*, key: str | Sequence[str] = ()) -> ChangeFormat:
     A message may have several rows. Their values may be strings, which are converted to the types of
     the columns.
 
+    ```python
+    form = rh.formats.canal_json(key="id")
+    source = rh.files.source("orders/", schema={"id": int, "state": str}, format=form)
+    ```
+
     Args:
         key: The columns of the primary key, as of `rh.formats.debezium_json`.
 
@@ -163,6 +170,11 @@ def canal_json(*, key: str | Sequence[str] = ()) -> ChangeFormat:
 def maxwell_json(*, key: str | Sequence[str] = ()) -> ChangeFormat:
     """Create the format for changes that Maxwell writes as JSON, with the rows of its bootstrap.
 
+    ```python
+    form = rh.formats.maxwell_json(key="id")
+    source = rh.files.source("orders/", schema={"id": int, "state": str}, format=form)
+    ```
+
     Args:
         key: The columns of the primary key, as of `rh.formats.debezium_json`.
 
@@ -174,6 +186,11 @@ def maxwell_json(*, key: str | Sequence[str] = ()) -> ChangeFormat:
 
 def ogg_json(*, key: str | Sequence[str] = ()) -> ChangeFormat:
     """Create the format for changes that Oracle GoldenGate writes as JSON.
+
+    ```python
+    form = rh.formats.ogg_json(key="id")
+    source = rh.files.source("orders/", schema={"id": int, "state": str}, format=form)
+    ```
 
     Args:
         key: The columns of the primary key, as of `rh.formats.debezium_json`.
