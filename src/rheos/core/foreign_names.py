@@ -89,7 +89,7 @@ apply co_process: .process(fn), where fn is an rh.CoProcessFunction
 """,
     "environment": """
 read read_stream load read_csv read_parquet read_json read_text_file read_file scan_csv scan_parquet scan_ndjson add_source input source stream create_input from_data_source: .from_source(rh.files.source("in/*.jsonl", schema=Event))
-from_collection from_elements from_pandas from_polars from_arrow from_dicts create_data_frame parallelize create from_list: .from_source(rh.collection(rows, schema=Event))
+from_collection from_elements from_pandas from_polars from_arrow from_dicts from_records from_rows create_data_frame parallelize create from_list: .from_source(rh.collection(rows, schema=Event))
 read_kafka from_kafka: .from_source(rh.kafka.source("topic", brokers="host:9092", schema=Event))
 run start submit await_termination submit_job launch execute_job: .execute("my job")
 set_parallelism: rh.Environment(parallelism=4)
