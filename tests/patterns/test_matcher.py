@@ -10,9 +10,10 @@ import pytest
 
 from rheos.core.errors import ProgramError
 from rheos.core.graph.patterns import Condition, PatternTree
-from rheos.core.operators.pattern.automaton import EVERY, Automaton, compiled
+from rheos.core.operators.pattern.automaton import EVERY, Automaton
 from rheos.core.operators.pattern.live_matches import LiveMatches, MatchNode
 from rheos.core.operators.pattern.matcher import Matcher, MatchOutcome
+from rheos.core.operators.pattern.pattern_compiler import compiled
 from tests.patterns.brute import Brute, Outcome, Taken
 from tests.patterns.drawn import PatternDraw, drawn_rows
 

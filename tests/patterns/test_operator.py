@@ -14,7 +14,7 @@ import pytest
 import rheos as rh
 from rheos.api.patterns import Pattern
 from rheos.core.errors import ProgramError, UserFunctionError
-from rheos.core.operators.pattern.automaton import compiled
+from rheos.core.operators.pattern.pattern_compiler import compiled
 from rheos.core.protocol.elements import WatermarkMark
 from rheos.testing import OperatorExample, check_example
 from rheos.testing.harness import REPLAYS, ReplayMode, replay

@@ -23,7 +23,7 @@ from rheos.core.graph.patterns import (
     Skip,
     steps,
 )
-from rheos.core.operators.pattern.automaton import compiled
+from rheos.core.operators.pattern.pattern_compiler import compiled
 from tests.patterns.drawn import LETTERS, LOOKS_BACK, SITE, drawn_rows, letter
 from tests.patterns.regular import matches
 from tests.patterns.test_matcher import holds_for, matched

@@ -14,9 +14,9 @@ from rheos.api.patterns import Pattern
 from rheos.core.errors import ProgramError, RheosError, SchemaError
 from rheos.core.graph.patterns import Absence, Choice, Condition, Group, Part, PatternStep, PatternTree
 from rheos.core.graph.types import canonical_schema
-from rheos.core.operators.pattern.automaton import compiled
 from rheos.core.operators.pattern.matches import match_types
 from rheos.core.operators.pattern.operator import PatternSpec
+from rheos.core.operators.pattern.pattern_compiler import compiled
 from rheos.core.operators.pattern.previous_rows import previous_types
 from rheos.core.site import located
 

@@ -7,25 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from inspect import Parameter, signature
 from typing import Any, TypeAlias
 
 import polars as pl
 
-from rheos.core.callables import check_callable, check_kind, function_name
+from rheos.api.pattern_checks import check_count, check_names, condition_of, step_name, waiting_part
+from rheos.api.skip_strategies import (
+    no_skip,
+    skip_past_last_event,
+    skip_to_first,
+    skip_to_last,
+    skip_to_next,
+)
 from rheos.core.errors import ProgramError
 from rheos.core.graph.patterns import (
     Absence,
     AfterMatch,
     Condition,
     Contiguity,
-    Function,
     Group,
     Part,
     PatternStep,
     PatternTree,
     Quantifier,
-    Skip,
     steps,
 )
 from rheos.core.known_names import names_hint
@@ -169,7 +173,7 @@ class Pattern(HintedBase):
                 "where() applies to a step, but this is a group",
                 hint="write .where(...) on the steps in the group",
             )
-        asked = last.condition.both(_condition("where", conditions))
+        asked = last.condition.both(condition_of("where", conditions))
         return self._changed(replace(last, condition=asked))
 
     # --- how often ------------------------------------------------------------------------------------
@@ -193,8 +197,8 @@ class Pattern(HintedBase):
         """
         if at_most is None:
             at_most = at_least
-        _check_count("times", at_least)
-        _check_count("times", at_most)
+        check_count("times", at_least)
+        check_count("times", at_most)
         if at_most < at_least:
             raise ProgramError(
                 f"times({at_least}, {at_most}) has its bounds in the wrong order",
@@ -227,7 +231,7 @@ class Pattern(HintedBase):
         Raises:
             ProgramError: The number is less than 1, or the step's repetitions were set before.
         """
-        _check_count("times_or_more", at_least)
+        check_count("times_or_more", at_least)
         return self._quantified("times_or_more", at_least=at_least, at_most=None)
 
     @located_at_call
@@ -303,7 +307,7 @@ class Pattern(HintedBase):
                 "until() needs a step that repeats without an upper bound",
                 hint="write it after .one_or_more() or .times_or_more(...)",
             )
-        return self._quantified("until", until=_condition("until", (condition,)))
+        return self._quantified("until", until=condition_of("until", (condition,)))
 
     # --- the whole ------------------------------------------------------------------------------------
 
@@ -341,7 +345,7 @@ class Pattern(HintedBase):
                 skip to.
         """
         if self._within_ms == _UNSAID:
-            waiting = _waits(self._parts)
+            waiting = waiting_part(self._parts)
             if waiting is not None:
                 raise ProgramError(
                     f"{waiting.name!r} has no time limit, so partial matches could be kept forever",
@@ -350,7 +354,7 @@ class Pattern(HintedBase):
                     "forever, .within(None)",
                 )
         within_ms = None if self._within_ms == _UNSAID else self._within_ms
-        _check_names(self._parts)
+        check_names(self._parts)
         names = [step.name for step in steps(self._parts)]
         to = self._after_match.step
         if to is not None and to not in names:
@@ -372,7 +376,7 @@ class Pattern(HintedBase):
         return Pattern((*self._parts, part), self._after_match, self._within_ms)
 
     def _absent(self, contiguity: Contiguity, name: str) -> Pattern:
-        absence = Absence(_name(name), call_site(), contiguity, Condition())
+        absence = Absence(step_name(name), call_site(), contiguity, Condition())
         return Pattern((*self._parts, absence), self._after_match, self._within_ms)
 
     def _changed(self, last: Part) -> Pattern:
@@ -438,80 +442,9 @@ def begin(step: str | Pattern, after_match: AfterMatch | None = None) -> Pattern
     return Pattern((part,), after_match or AfterMatch(), _UNSAID)
 
 
-def no_skip() -> AfterMatch:
-    """Return the strategy that emits every match.
-
-    ```python
-    rh.pattern.begin("low", rh.pattern.no_skip())
-    ```
-
-    Returns:
-        The strategy, for `begin`.
-    """
-    return AfterMatch(Skip.NO_SKIP)
-
-
-def skip_to_next() -> AfterMatch:
-    """Return the strategy that discards other matches that begin at the first row of a match.
-
-    ```python
-    rh.pattern.begin("low", rh.pattern.skip_to_next())
-    ```
-
-    Returns:
-        The strategy, for `begin`.
-    """
-    return AfterMatch(Skip.TO_NEXT)
-
-
-def skip_past_last_event() -> AfterMatch:
-    """Return the strategy that discards matches that begin before the end of a match: none overlap.
-
-    ```python
-    rh.pattern.begin("low", rh.pattern.skip_past_last_event())
-    ```
-
-    Returns:
-        The strategy, for `begin`.
-    """
-    return AfterMatch(Skip.PAST_LAST_EVENT)
-
-
-def skip_to_first(step: str) -> AfterMatch:
-    """Return the strategy that discards matches that begin before the first row of a step.
-
-    ```python
-    rh.pattern.begin("low", rh.pattern.skip_to_first("high"))
-    ```
-
-    Args:
-        step: Name of a step of the pattern.
-
-    Returns:
-        The strategy, for `begin`.
-    """
-    return AfterMatch(Skip.TO_FIRST, step)
-
-
-def skip_to_last(step: str) -> AfterMatch:
-    """Return the strategy that discards matches that begin before the last row of a step.
-
-    ```python
-    rh.pattern.begin("low", rh.pattern.skip_to_last("high"))
-    ```
-
-    Args:
-        step: Name of a step of the pattern.
-
-    Returns:
-        The strategy, for `begin`.
-    """
-    return AfterMatch(Skip.TO_LAST, step)
-
-
 def _part(step: str | Pattern, contiguity: Contiguity) -> PatternStep | Group:
     if not isinstance(step, Pattern):
-        return PatternStep(_name(step), call_site(), contiguity, Condition(), Quantifier())
+        return PatternStep(step_name(step), call_site(), contiguity, Condition(), Quantifier())
     if step._within_ms != _UNSAID or step._after_match != AfterMatch():
         raise ProgramError(
             "a group has within() or a skip strategy, which only the whole pattern may have",
@@ -525,96 +458,3 @@ def _part(step: str | Pattern, contiguity: Contiguity) -> PatternStep | Group:
             hint="put that step after the group",
         )
     return Group(step._parts, call_site(), contiguity, Quantifier())
-
-
-def _name(name: Any) -> str:
-    if not isinstance(name, str) or not name:
-        raise ProgramError(
-            f"the name of a step must be a non-empty string, not {name!r}",
-            hint='write .followed_by("second")',
-        )
-    return name
-
-
-def _check_count(method: str, count: Any) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ProgramError(
-            f"{method}() takes whole numbers of at least 1, not {count!r}",
-            hint="use .optional() for a step that may be missing, and .not_next() or "
-            ".not_followed_by() for one that must not occur",
-        )
-
-
-def _check_names(parts: tuple[Part, ...], known: set[str] | None = None) -> None:
-    known = set() if known is None else known
-    for part in parts:
-        if isinstance(part, Group):
-            _check_names(part.parts, known)
-            continue
-        if part.name in known:
-            raise ProgramError(
-                f"the pattern has two steps named {part.name!r}",
-                site=part.site,
-                hint="rename one of them",
-            )
-        known.add(part.name)
-
-
-def _waits(parts: tuple[Part, ...], *, first: bool = True) -> Part | None:
-    """Return the first part that may wait for a row for an unlimited time while other rows arrive."""
-    for number, part in enumerate(parts):
-        behind = not first or number > 0
-        if isinstance(part, Absence):
-            if part is parts[-1] and part.contiguity is Contiguity.FOLLOWED_BY:
-                return part
-            continue
-        if behind and part.contiguity is not Contiguity.NEXT:
-            return part
-        if part.quantifier.repeats and part.quantifier.inner is not Contiguity.NEXT:
-            return part
-        if isinstance(part, Group):
-            waiting = _waits(part.parts)
-            if waiting is not None:
-                return waiting
-    return None
-
-
-def _condition(method: str, given: tuple[Any, ...]) -> Condition:
-    if not given:
-        raise ProgramError(f"{method}() needs a condition", hint=f'write .{method}(col("price") > 10)')
-    condition = Condition()
-    for one in given:
-        if isinstance(one, pl.Expr):
-            part = Condition(exprs=(one,))
-        elif callable(one):
-            check_kind(one, method)
-            earlier = _sees_earlier(one)
-            check_callable(one, method, ["a row", "the rows before"] if earlier else ["a row"])
-            part = Condition(functions=(Function(one, None, earlier, call_site()),))
-        else:
-            raise ProgramError(
-                f"{method}() takes conditions, not {one!r}", hint=f'write .{method}(col("price") > 10)'
-            )
-        condition = condition.both(part)
-    return condition
-
-
-def _sees_earlier(function: Callable[..., Any]) -> bool:
-    """Return whether a condition's function takes the rows matched so far as its second argument."""
-    try:
-        parameters = signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    places = [
-        p
-        for p in parameters
-        if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-        and p.default is Parameter.empty
-    ]
-    if len(places) not in (1, 2):
-        raise ProgramError(
-            f"{function_name(function)} takes {len(places)} arguments, but a condition receives "
-            "a row, or a row and the rows matched so far",
-            hint="write def condition(row) or def condition(row, earlier)",
-        )
-    return len(places) == 2

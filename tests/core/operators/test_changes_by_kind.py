@@ -130,9 +130,9 @@ def _is_ours(name: str) -> bool:
 
 
 def test_every_use_of_state_has_its_own_comparison_rule() -> None:
-    from rheos.core.checkpoint import compatibility
+    from rheos.core.checkpoint import state_changes
 
-    assert set(StatePurpose) - set(compatibility._COMPARED) == {StatePurpose.PROGRESS}
+    assert set(StatePurpose) - set(state_changes._COMPARED) == {StatePurpose.PROGRESS}
 
 
 def worst(old: Version, new: Version) -> Verdict:

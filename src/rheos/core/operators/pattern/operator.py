@@ -53,12 +53,13 @@ from rheos.core.graph.patterns import PatternTree
 from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored, SplitSpec
 from rheos.core.operators.keyed_state import keyed_shape
 from rheos.core.operators.origins import Origin, RowsOfMatch
-from rheos.core.operators.pattern.automaton import EVERY, compiled
+from rheos.core.operators.pattern.automaton import EVERY
 from rheos.core.operators.pattern.conditions import Bits, ConditionBits, ConditionFunctions
 from rheos.core.operators.pattern.live_matches import NEVER_MS, LiveMatches, events_of
 from rheos.core.operators.pattern.matched_rows import MatchedRows
 from rheos.core.operators.pattern.matcher import Matcher, MatchOutcome, TooManyMatchesError
 from rheos.core.operators.pattern.matches import MatchRows
+from rheos.core.operators.pattern.pattern_compiler import compiled
 from rheos.core.operators.pattern.previous_rows import previous_types, with_previous
 from rheos.core.operators.pattern.stored_matches import MATCHES, FrozenKey, restored, stored
 from rheos.core.operators.rows_by_time import RowsByTime, held_shapes
