@@ -11,6 +11,11 @@ import pytest
 import rheos as rh
 from rheos.core.errors import RheosError
 
+
+def _utc(*parts: int) -> dt.datetime:
+    return dt.datetime(*parts, tzinfo=dt.UTC)  # type: ignore[arg-type, misc]
+
+
 RESULTS: dict[str, Any] = {
     # strings
     "SPLIT_PART('11.12.13', '.', 3)": "13",
@@ -80,6 +85,44 @@ RESULTS: dict[str, Any] = {
     "TRY_ADD(2147483647, 1)": None,
     "TRY_DIVIDE(3, 2)": 1.5,
     "ZEROIFNULL(CAST(NULL AS INT))": 0,
+    # times
+    "TIMESTAMPADD(MONTH, 1, TIMESTAMP '2026-01-31 12:00:00')": _utc(2026, 2, 28, 12),
+    "TIMESTAMPDIFF(MONTH, TIMESTAMP '2021-02-28 12:00:00', TIMESTAMP '2021-03-28 11:59:59')": 0,
+    "TIMESTAMPDIFF(YEAR, DATE '2000-01-01', DATE '1990-03-01')": -9,
+    "DATEDIFF(HOUR, TIMESTAMP '2021-02-28 12:00:00', TIMESTAMP '2021-03-28 11:59:59')": 671,
+    "DATE_DIFF('day', DATE '2021-02-28', DATE '2021-03-28')": 28,
+    "DATE_SUB(DATE '2026-03-01', INTERVAL 1 DAY)": dt.date(2026, 2, 28),
+    "MONTHS_BETWEEN('1997-02-28 10:30:00', '1996-10-30')": 3.94959677,
+    "MONTHS_BETWEEN('1997-02-28 10:30:00', '1996-10-30', false)": 3.9495967741935485,
+    "NEXT_DAY('2015-01-14', 'TU')": dt.date(2015, 1, 20),
+    "DAYNAME(DATE '2008-02-20')": "Wed",
+    "MAKE_DATE(2019, 2, 30)": None,
+    "MAKE_TIMESTAMP(2014, 12, 28, 6, 30, 45.887, 'CET')": _utc(2014, 12, 28, 5, 30, 45, 887000),
+    "MAKE_TIMESTAMP(2019, 6, 30, 23, 59, 60)": _utc(2019, 7, 1),
+    "FROM_UTC_TIMESTAMP('2016-08-31', 'Asia/Seoul')": _utc(2016, 8, 31, 9),
+    "TO_UTC_TIMESTAMP('2016-08-31', 'Asia/Seoul')": _utc(2016, 8, 30, 15),
+    "CONVERT_TIMEZONE('Europe/Brussels', TIMESTAMP_NTZ '2021-12-05 15:00:00')": dt.datetime(
+        2021, 12, 5, 16
+    ),
+    "CONVERT_TZ('1970-01-01 00:00:00', 'UTC', 'America/Los_Angeles')": "1969-12-31 16:00:00",
+    "TIMESTAMP '2026-03-01 12:00:00' AT TIME ZONE 'Europe/Berlin'": dt.datetime(2026, 3, 1, 13),
+    "TIMESTAMP_NTZ '2026-03-01 12:00:00' AT TIME ZONE '+02:00'": _utc(2026, 3, 1, 10),
+    "TO_CHAR(DATE '2016-04-08', 'd/M/yy')": "8/4/16",
+    "TO_VARCHAR(DATE '2016-04-08', 'QQQQ')": "2nd quarter",
+    "FROM_UNIXTIME(0, 'yyyy/MM/dd')": "1970/01/01",
+    "TO_DATE('31.Dec.16', 'dd.MMM.yy')": dt.date(2016, 12, 31),
+    "TO_DATE('2016-02-30', 'yyyy-MM-dd')": None,
+    "TO_TIMESTAMP('20161231 113059.5 PM +02:00', 'yyyyMMdd hhmmss.S a XXX')": _utc(
+        2016, 12, 31, 21, 30, 59, 500000
+    ),
+    "UNIX_TIMESTAMP('2016-04-08', 'yyyy-MM-dd')": 1460073600,
+    "TO_TIMESTAMP_LTZ(1000, 3)": _utc(1970, 1, 1, 0, 0, 1),
+    "TIMESTAMP_SECONDS(1230219000.123)": _utc(2008, 12, 25, 15, 30, 0, 123000),
+    "EXTRACT(SECOND FROM TIMESTAMP '2019-10-01 00:00:01.000001')": Decimal("1.000001"),
+    "EXTRACT(EPOCH FROM TIMESTAMP '2019-10-01 00:00:01.5')": Decimal("1569888001.5"),
+    "EXTRACT(CENTURY FROM DATE '2000-12-31')": 20,
+    "EXTRACT(MILLISECOND FROM TIMESTAMP '2019-10-01 00:00:01.5')": 1500,
+    "WEEK(DATE '2008-02-20')": 8,
 }
 
 REFUSED = (
@@ -92,6 +135,12 @@ REFUSED = (
     "BIN('1')",
     "SPLIT_PART('a', ',')",
     "BROUND(2.5, j)",
+    "TIMESTAMPADD(MOON, 1, TIMESTAMP '2026-01-31 12:00:00')",
+    "TO_DATE('a', 'yyyy yyyy')",
+    "UNIX_TIMESTAMP()",
+    "NOW()",
+    "FROM_UTC_TIMESTAMP('2016-08-31', 'Nowhere')",
+    "MAKE_DATE(2019, 2)",
 )
 
 

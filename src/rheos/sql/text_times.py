@@ -194,6 +194,36 @@ def _offset_us(zone: str) -> int | None:
     return (-length if sign == "-" else length) * 1_000_000
 
 
+def is_zone(name: str) -> bool:
+    """Return whether Java knows a time zone of this name, or the name is an offset."""
+    return _offset_us(name) is not None or _zone(_SHORT.get(name, name)) is not None
+
+
+def local_times(columns: Sequence[pl.Series], *, zone: str) -> pl.Series:
+    """Return what clocks of a zone show at times, in microseconds since 1970. A row function."""
+    [moments] = columns
+    offset = _offset_us(zone)
+    if offset is not None:
+        return moments + offset
+    zoned = moments.cast(pl.Datetime("us", "UTC")).dt.convert_time_zone(_SHORT.get(zone, zone))
+    return zoned.dt.replace_time_zone(None).cast(pl.Int64)
+
+
+def utc_times(columns: Sequence[pl.Series], *, zone: str) -> pl.Series:
+    """Return the times at which clocks of a zone show a local time. A row function."""
+    [local] = columns
+    offset = _offset_us(zone)
+    if offset is not None:
+        return local - offset
+    zoned = local.cast(pl.Datetime("us")).dt.replace_time_zone(
+        _SHORT.get(zone, zone), ambiguous="earliest", non_existent="null"
+    )
+    made = zoned.dt.convert_time_zone("UTC").cast(pl.Int64)
+    skipped = (made.is_null() & local.is_not_null()).arg_true()
+    shifted = [value - (_regional_shift_us(zone, value) or 0) for value in local.gather(skipped)]
+    return made.scatter(skipped, pl.Series(shifted, dtype=pl.Int64))
+
+
 @lru_cache(maxsize=1024)
 def _zone(name: str) -> ZoneInfo | None:
     try:

@@ -8,6 +8,7 @@ unknown node or argument is refused at its place.
 from rheos.sql.expressions import (
     arrays,
     bits,
+    calendars,
     casts,
     choices,
     comparisons,
@@ -21,6 +22,8 @@ from rheos.sql.expressions import (
     patterns,
     text_parts,
     texts,
+    time_formats,
+    time_zones,
     times,
 )
 from rheos.sql.expressions.table import NAMED as NAMED
@@ -28,6 +31,7 @@ from rheos.sql.expressions.table import NAMED as NAMED
 MODULES = (
     arrays,
     bits,
+    calendars,
     casts,
     choices,
     comparisons,
@@ -41,6 +45,8 @@ MODULES = (
     patterns,
     text_parts,
     texts,
+    time_formats,
+    time_zones,
     times,
 )
 """Modules that register expressions."""

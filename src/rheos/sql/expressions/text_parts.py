@@ -112,7 +112,7 @@ def space(compiler: Compiler, node: exp.Anonymous) -> Typed:
 
 @computes_named("elt")
 def elt(compiler: Compiler, node: exp.Anonymous) -> Typed:
-    """Compile ELT(n, a, b): the n-th of the values, null if there is none."""
+    """Compile ELT(n, a, b): the n-th of the values, or null."""
     place, *values = node.expressions or [exp.null()]
     [at] = compiler.given(exp.Anonymous(this="elt", expressions=[place]), [SMALL_WHOLE])
     of = [compiler.compile(each) for each in values]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from decimal import Decimal
+from typing import Any
 
 import polars as pl
 from sqlglot import exp
 
+from rheos.core.errors import ProgramError
 from rheos.sql import types
+from rheos.sql.expressions.calendars import added
 from rheos.sql.expressions.table import (
     DAY,
     MOMENT,
+    NUMBER,
     SMALL_WHOLE,
     WHOLE,
     Compiler,
@@ -37,47 +40,88 @@ _PARTS: dict[str, Any] = {
     "DAYOFWEEK_ISO": lambda t: t.dt.weekday(),
     "DOW_ISO": lambda t: t.dt.weekday(),
     "YEAROFWEEK": lambda t: t.dt.iso_year(),
+    "CENTURY": lambda t: _periods(t, 100),
+    "DECADE": lambda t: t.dt.year().floordiv(10),
+    "MILLENNIUM": lambda t: _periods(t, 1000),
     "HOUR": lambda t: t.dt.hour(),
     "MINUTE": lambda t: t.dt.minute(),
+    "SECOND": lambda t: _of_micros(_micros(t)),
+    "MILLISECOND": lambda t: _micros(t) // 1_000,
+    "MICROSECOND": lambda t: _micros(t),
+    "EPOCH": lambda t: _of_micros(t.dt.epoch("us")),
 }
 """Parts of a time. DAYOFWEEK counts from Sunday, 1; weeks are those of ISO."""
 
-_OF_TIMES = ("HOUR", "MINUTE")
+
+def _periods(moment: pl.Expr, years: int) -> pl.Expr:
+    """Return the number of the century or millennium, which begins with the year 1."""
+    year = moment.dt.year()
+    return pl.when(year > 0).then((year + years - 1) // years).otherwise(-((years - year) // years))
+
+
+def _micros(moment: pl.Expr) -> pl.Expr:
+    """Return the second of the minute, in microseconds."""
+    return moment.dt.epoch("us") % 60_000_000
+
+
+def _of_micros(micros: pl.Expr) -> pl.Expr:
+    return micros.cast(pl.Decimal(20, 0)) * pl.lit(Decimal("0.000001"))
+
+
+_SECONDS, _SINCE_EPOCH = pl.Decimal(8, 6), pl.Decimal(20, 6)
+_OF_TIMES: dict[str, pl.DataType] = {
+    **dict.fromkeys(("HOUR", "MINUTE", "MILLISECOND", "MICROSECOND"), types.INT),
+    "SECOND": _SECONDS,
+    "EPOCH": _SINCE_EPOCH,
+}
+"""Types of the parts that a DATE has only as a TIMESTAMP."""
+_OTHER_NAMES = {
+    **dict.fromkeys(("Y", "YEARS", "YR", "YRS"), "YEAR"),
+    "QTR": "QUARTER",
+    **dict.fromkeys(("MON", "MONS", "MONTHS"), "MONTH"),
+    **dict.fromkeys(("W", "WEEKS"), "WEEK"),
+    **dict.fromkeys(("D", "DAYS"), "DAY"),
+    "ISODOW": "DAYOFWEEK_ISO",
+    "ISOYEAR": "YEAROFWEEK",
+    **dict.fromkeys(("H", "HOURS", "HR", "HRS"), "HOUR"),
+    **dict.fromkeys(("M", "MIN", "MINS", "MINUTES"), "MINUTE"),
+    **dict.fromkeys(("S", "SEC", "SECONDS", "SECS"), "SECOND"),
+    **dict.fromkeys(("MILLISECONDS", "MS"), "MILLISECOND"),
+    **dict.fromkeys(("MICROSECONDS", "US"), "MICROSECOND"),
+}
 
 
 @computes(exp.Extract)
 def extract(compiler: Compiler, node: exp.Extract) -> Typed:
     compiler.sql.only(node, ("this", "expression"))
-    part = node.this.name.upper()
-    if part not in _PARTS:
-        raise compiler.sql.error(
-            f"{part} cannot be extracted yet", node, f"supported are {', '.join(_PARTS)}"
-        )
-    value = _time(compiler, node.expression, f"EXTRACT({part} FROM ...)")
-    return _part(compiler, node, part, value)
+    return _extracted(compiler, node, node.this, node.expression)
 
 
-@computes_named("date_part")
+@computes_named("date_part", "datepart")
 def date_part(compiler: Compiler, node: exp.Anonymous) -> Typed:
     if len(node.expressions) != 2 or not isinstance(node.expressions[0], exp.Literal):
         raise compiler.sql.error(
             "DATE_PART takes a part and a time", node, "write DATE_PART('YEAR', ts)"
         )
-    written, of = node.expressions
-    name = str(written.name).upper()
-    if name not in _PARTS:
+    return _extracted(compiler, node, *node.expressions)
+
+
+def _extracted(compiler: Compiler, node: exp.Expr, named: exp.Expr, of: exp.Expr) -> Typed:
+    part = _OTHER_NAMES.get(named.name.upper(), named.name.upper())
+    if part not in _PARTS:
         raise compiler.sql.error(
-            f"{name} cannot be extracted yet", node, f"supported are {', '.join(_PARTS)}"
+            f"{part} cannot be extracted", node, f"supported are {', '.join(_PARTS)}"
         )
-    return _part(compiler, node, name, _time(compiler, of, "DATE_PART"))
+    return _part(compiler, node, part, time_of(compiler, of, f"EXTRACT({part} FROM ...)"))
 
 
 def _part(compiler: Compiler, node: exp.Expr, part: str, value: Typed) -> Typed:
     of = compiler.cast(value, types.TIMESTAMP) if part in _OF_TIMES else value
-    return Typed(_PARTS[part](of.expr).cast(types.INT), types.INT, node)
+    kind = _OF_TIMES.get(part, types.INT)
+    return Typed(_PARTS[part](of.expr).cast(kind), kind, node)
 
 
-def _time(compiler: Compiler, node: exp.Expr, what: str) -> Typed:
+def time_of(compiler: Compiler, node: exp.Expr, what: str) -> Typed:
     value = compiler.compile(node)
     if value.type == types.TEXT:
         value = compiler.cast_text(value, types.TIMESTAMP)
@@ -96,6 +140,7 @@ _BY_NODE: dict[type[exp.Expr], str] = {
     exp.Quarter: "QUARTER",
     exp.Month: "MONTH",
     exp.WeekOfYear: "WEEK",
+    exp.Week: "WEEK",
     exp.Day: "DAY",
     exp.DayOfMonth: "DAY",
     exp.DayOfWeek: "DAYOFWEEK",
@@ -110,7 +155,7 @@ def part(compiler: Compiler, node: exp.Expr) -> Typed:
     compiler.sql.only(node, ("this",))
     name = _BY_NODE[type(node)]
     of = node.args["this"]
-    value = _time(compiler, of.this if isinstance(of, exp.TsOrDsToDate) else of, name)
+    value = time_of(compiler, of.this if isinstance(of, exp.TsOrDsToDate) else of, name)
     return _part(compiler, node, name, value)
 
 
@@ -119,42 +164,19 @@ def second(this: pl.Expr) -> pl.Expr:
     return this.dt.second().cast(types.INT)
 
 
-@computes(exp.TsOrDsToDate)
-def to_date(compiler: Compiler, node: exp.TsOrDsToDate) -> Typed:
-    compiler.sql.only(node, ("this", "safe"))
-    return compiler.cast(compiler.compile(node.this), types.DATE)
-
-
-@computes(exp.TsOrDsAdd)
-def date_add(compiler: Compiler, node: exp.TsOrDsAdd) -> Typed:
-    compiler.sql.only(node, ("this", "expression", "unit"))
-    unit = node.args.get("unit")
-    if unit is not None and unit.name.upper() != "DAY":
-        raise compiler.sql.error(
-            f"{unit.name} cannot be added yet", node, "write d + INTERVAL '1' MONTH"
-        )
-    day = compiler.compile(node.this)
-    if day.type == types.TEXT:
-        day = compiler.cast_text(day, types.DATE)
-    number = compiler.compile(node.expression)
-    if not types.is_integer(number.type) or (
-        day.type != types.DATE and not types.is_timestamp(day.type)
-    ):
-        raise compiler.sql.wrong_type(
-            f"DATE_ADD takes a DATE and a number of days, but these are {types.name(day.type)} "
-            f"and {types.name(number.type)}",
-            node,
-            "write DATE_ADD(day, 3)",
-        )
+@computes_named("date_add", "date_sub")
+def date_add(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile DATE_ADD(day, n) and DATE_ADD(unit, n, time)."""
+    if len(node.expressions) == 3:
+        return added(compiler, node, node.expressions)
+    if len(node.expressions) == 2 and isinstance(node.expressions[1], exp.Interval):
+        move = exp.Add if node.name.casefold() == "date_add" else exp.Sub
+        return compiler.compile(move(this=node.expressions[0], expression=node.expressions[1]))
+    day, number = compiler.given(node, [DAY, SMALL_WHOLE])
     # Days are 32 bits, and wrap as an INT does.
-    days = compiler.cast(day, types.DATE).expr.cast(types.INT)
-    made = days + compiler.cast(number, types.INT).expr
+    days = day.expr.cast(types.INT)
+    made = days + number.expr if node.name.casefold() == "date_add" else days - number.expr
     return Typed(made.cast(types.DATE), types.DATE, node)
-
-
-@function(exp.DateDiff, {"this": DAY, "expression": DAY}, types.INT)
-def datediff(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
-    return (this - expression).dt.total_days().cast(types.INT)
 
 
 @function(exp.AddMonths, {"this": DAY, "expression": SMALL_WHOLE}, types.DATE)
@@ -186,7 +208,7 @@ _CUT_DAYS = [unit for unit, length in _CUT.items() if length in ("1w", "1mo", "1
 def date_trunc(compiler: Compiler, node: exp.TimestampTrunc) -> Typed:
     compiler.sql.only(node, ("this", "unit"))
     length = _CUT[_unit(compiler, node, list(_CUT))]
-    value = compiler.cast(_time(compiler, node.this, "DATE_TRUNC"), types.TIMESTAMP)
+    value = compiler.cast(time_of(compiler, node.this, "DATE_TRUNC"), types.TIMESTAMP)
     return Typed(value.expr.dt.truncate(length), types.TIMESTAMP, node)
 
 
@@ -195,7 +217,7 @@ def trunc(compiler: Compiler, node: exp.DateTrunc) -> Typed:
     """Compile TRUNC(day, 'MONTH'): a DATE."""
     compiler.sql.only(node, ("this", "unit"))
     length = _CUT[_unit(compiler, node, _CUT_DAYS)]
-    value = compiler.cast(_time(compiler, node.this, "TRUNC"), types.DATE)
+    value = compiler.cast(time_of(compiler, node.this, "TRUNC"), types.DATE)
     return Typed(value.expr.dt.truncate(length), types.DATE, node)
 
 
@@ -219,9 +241,13 @@ def timestamp_micros(this: pl.Expr) -> pl.Expr:
     return types.moment(this)
 
 
-@function("timestamp_seconds", {"this": WHOLE}, types.TIMESTAMP)
-def timestamp_seconds(this: pl.Expr) -> pl.Expr:
-    return types.moment(this * 1_000_000)
+@computes_named("timestamp_seconds")
+def timestamp_seconds(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    [value] = compiler.given(node, [NUMBER])
+    if types.is_floating(value.type):
+        return compiler.cast(value, types.TIMESTAMP)
+    wide = value.expr.cast(pl.Decimal(38, 6)) * 1_000_000
+    return Typed(types.moment(wide.cast(types.BIGINT, strict=False)), types.TIMESTAMP, node)
 
 
 @function(exp.UnixMillis, {"this": MOMENT}, types.BIGINT)
@@ -234,97 +260,36 @@ def unix_seconds(this: pl.Expr) -> pl.Expr:
     return this.dt.epoch("us") // 1_000_000
 
 
+@function("unix_micros", {"this": MOMENT}, types.BIGINT)
+def unix_micros(this: pl.Expr) -> pl.Expr:
+    return this.dt.epoch("us")
+
+
+@function("unix_date", {"day": DAY}, types.INT)
+def unix_date(day: pl.Expr) -> pl.Expr:
+    return day.cast(types.INT)
+
+
+@function("date_from_unix_date", {"days": SMALL_WHOLE}, types.DATE)
+def date_from_unix_date(days: pl.Expr) -> pl.Expr:
+    return days.cast(types.DATE)
+
+
 @function("weekday", {"this": DAY}, types.INT)
 def weekday(this: pl.Expr) -> pl.Expr:
     """Compile WEEKDAY: Monday is 0."""
     return (this.dt.weekday() - 1).cast(types.INT)
 
 
-# --- as strings ---------------------------------------------------------------------------------------
-
-
-def _padded(number: pl.Expr, width: int | pl.Expr) -> pl.Expr:
-    return number.cast(types.TEXT).str.zfill(width)
-
-
-def _year(moment: pl.Expr, letters: int) -> pl.Expr:
-    year = moment.dt.year()
-    if letters == 2:
-        return _padded(year.abs() % 100, 2)
-    # A year of more than four digits has a sign if the format has four letters.
-    sign = pl.when((year > 9999) & (letters > 3)).then(pl.lit("+")).otherwise(pl.lit(""))
-    return sign + _padded(year, letters + (year < 0).cast(types.INT))
-
-
-def _fraction(moment: pl.Expr, letters: int) -> pl.Expr:
-    return (_padded(moment.dt.microsecond(), 6) + pl.lit("000")).str.head(letters)
-
-
-def _hour_of_half(moment: pl.Expr, letters: int) -> pl.Expr:
-    return _padded((moment.dt.hour().cast(types.INT) + 11) % 12 + 1, letters)
-
-
-_Letters: TypeAlias = Callable[[pl.Expr, int], pl.Expr]
-_LETTERS: dict[str, tuple[_Letters, int]] = {
-    "y": (_year, 6),
-    "M": (
-        lambda t, n: _padded(t.dt.month(), n) if n < 3 else t.dt.strftime("%b" if n == 3 else "%B"),
-        4,
-    ),
-    "d": (lambda t, n: _padded(t.dt.day(), n), 2),
-    "D": (lambda t, n: _padded(t.dt.ordinal_day(), n), 3),
-    "H": (lambda t, n: _padded(t.dt.hour(), n), 2),
-    "h": (_hour_of_half, 2),
-    "m": (lambda t, n: _padded(t.dt.minute(), n), 2),
-    "s": (lambda t, n: _padded(t.dt.second(), n), 2),
-    "S": (_fraction, 9),
-    "E": (lambda t, n: t.dt.strftime("%a" if n < 4 else "%A"), 4),
-    "a": (lambda t, n: pl.when(t.dt.hour() < 12).then(pl.lit("AM")).otherwise(pl.lit("PM")), 1),
-}
-"""Result of each letter of a format, and how many times the letter may be repeated."""
-_PARTS_OF_FORMAT = re.compile(
-    r"'(?P<quoted>(?:[^']|'')*)'|(?P<letter>[A-Za-z])(?P=letter)*|(?P<other>[^A-Za-z'])"
-)
-
-
-@computes_named("date_format")
-def date_format(compiler: Compiler, node: exp.Anonymous) -> Typed:
-    if len(node.expressions) != 2:
-        raise compiler.sql.error("DATE_FORMAT takes a time and a format", node)
-    of, written = node.expressions
-    moment = compiler.cast(_time(compiler, of, "DATE_FORMAT"), types.TIMESTAMP).expr
-    pattern = compiler.compile(written).constant
-    if not isinstance(pattern, str):
-        raise compiler.sql.error("DATE_FORMAT takes a constant format", written)
-    parts, at = [pl.lit("")], 0
-    for found in _PARTS_OF_FORMAT.finditer(pattern):
-        part = _part_of_format(found, moment)
-        if part is None or found.start() != at:
-            break
-        parts.append(part)
-        at = found.end()
-    if at != len(pattern):
-        raise compiler.sql.error(
-            f"{pattern[at : at + 8]!r} is not valid in a date format",
-            written,
-            f"a format consists of {', '.join(_LETTERS)}, of 'text' in quotes, and of other characters",
-        )
-    return Typed(pl.when(moment.is_not_null()).then(pl.concat_str(parts)), types.TEXT, node)
-
-
-def _part_of_format(found: re.Match[str], moment: pl.Expr) -> pl.Expr | None:
-    if found["letter"] is None:
-        quoted = found["quoted"]
-        text = found[0] if quoted is None else quoted.replace("''", "'") or "'"
-        return None if text in tuple("[]{}#") else pl.lit(text)
-    made, most = _LETTERS.get(found["letter"], (None, 0))
-    return None if made is None or len(found[0]) > most else made(moment, len(found[0]))
-
-
 @computes(exp.CurrentTimestamp, exp.CurrentDate, exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle)
 @computes_named("now", "random_uuid", "randstr", "monotonically_increasing_id")
 def by_chance(compiler: Compiler, node: exp.Expr) -> Typed:
-    raise compiler.sql.error(
+    raise not_repeatable(compiler, node)
+
+
+def not_repeatable(compiler: Compiler, node: exp.Expr) -> ProgramError:
+    """Return the error for a call whose result would be another one after a restart."""
+    return compiler.sql.error(
         f"{kind(node)} would return other values after a failure",
         node,
         "compute it upstream of the job, or in a function: stream.map(...)",
