@@ -117,7 +117,8 @@ def test_the_table_has_each_operator_with_what_it_counted() -> None:
     text = rendered(final_table(replace(STATUS, state=JobState.FINISHED)))
     assert "visitors per country finished after 1 min 23 s, restarts 1" in text
     assert "access log" in text
-    (row,) = [line for line in text.splitlines() if "[visits]" in line]
+    (row,) = [line for line in text.splitlines() if "│ [visits]" in line]
+    assert "1,007 rows were late at '[visits]'" in text
     assert "1,000,000" in row
     assert "dropped 3, late 1,007" in row
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -36,6 +37,8 @@ from rheos.runtimes.job_handle import JobHandle
 if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive
     from rheos.sql.session import SqlSession
+
+LOGGER = logging.getLogger("rheos.results")
 
 
 _Arguments = ParamSpec("_Arguments")
@@ -387,10 +390,14 @@ class Environment(HintedBase):
         handle = self.execute_async(name)
         try:
             with located(call_site()):
-                return handle.wait()
+                result = handle.wait()
         except KeyboardInterrupt:
             handle.cancel()
             raise
+        # `rheos run` prints the report with the operators.
+        if result.dropped is not None and overrides.current().submitted is None:
+            LOGGER.warning("job %r: %s", name, result.dropped)
+        return result
 
     def execute_async(self, name: str = "job") -> JobHandle:
         """Start the program and return at once; see `execute`.

@@ -18,6 +18,7 @@ from rheos.core.metrics.health import HealthState, JobHealth
 from rheos.core.printable import printable
 from rheos.core.protocol.durations import duration_text
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from rheos.runtimes.dropped_rows import dropped_rows
 from rheos.runtimes.job import JobState, JobStatus, JobWait, LatencyStatus, OperatorStatus
 
 _LINE_EVERY_S = 5.0
@@ -177,7 +178,9 @@ def final_table(status: JobStatus) -> Group:
         table.add_row(
             Text(operator.name), f"{operator.records_in:,}", f"{operator.records_out:,}", Text(counted)
         )
-    return Group(head, table) if status.operators else Group(head)
+    dropped = dropped_rows(status.operators)
+    below = [] if dropped is None else [Text(printable(dropped), style="yellow")]
+    return Group(head, table, *below) if status.operators else Group(head)
 
 
 def _metrics(operator: OperatorStatus) -> Iterator[str]:

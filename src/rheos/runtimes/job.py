@@ -26,6 +26,7 @@ from rheos.core.protocol.state_config import StateConfig
 from rheos.core.redaction import host_alone, redacted, redacted_repr
 from rheos.core.task.config import TaskConfig
 from rheos.core.unknown_names import HintedObject
+from rheos.runtimes.dropped_rows import dropped_rows
 
 T = TypeVar("T")
 
@@ -367,6 +368,12 @@ class JobResult(HintedObject):
     collected: Mapping[str, pa.Table] = field(default_factory=dict)
     """The rows of each collect sink that this run committed, by the sink's operator name. If the job
     had finished before, access raises ConfigurationError: an earlier run received the rows."""
+
+    @property
+    def dropped(self) -> str | None:
+        """Report of late rows, rejected records and dropped timers by operator, with what to do; None
+        without any."""
+        return dropped_rows(self.status.operators)
 
     def counter(self, operator: str, name: str) -> int:
         """Return the total of a counter, such as `late` or `skipped`.
