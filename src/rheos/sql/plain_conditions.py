@@ -33,12 +33,12 @@ def _plain(node: exp.Expr) -> exp.Expr | None:
     match node:
         case exp.Between() if node.args.get("symmetric"):
             low, high = node.args["low"], node.args["high"]
-            return _any([_between(node.this, low, high), _between(node.this, high, low)])
+            return _any_holds([_is_between(node.this, low, high), _is_between(node.this, high, low)])
         case exp.In() if _is_list(node.expressions, exp.Values):
             rows = node.expressions[0].expressions
-            return _among(node.this, [_single(row) for row in rows])
+            return _is_member(node.this, [_single(row) for row in rows])
         case exp.In() if isinstance(node.this, exp.Tuple) and _is_list(node.expressions, exp.Tuple):
-            return _among(node.this, node.expressions)
+            return _is_member(node.this, node.expressions)
         case exp.In():
             return None
     if isinstance(right, exp.Anonymous) and right.name.upper() == "ALL":
@@ -62,19 +62,19 @@ def _single(row: exp.Expr) -> exp.Expr:
     return row.expressions[0] if isinstance(row, exp.Tuple) and len(row.expressions) == 1 else row
 
 
-def _among(value: exp.Expr, rows: Sequence[exp.Expr]) -> exp.Expr | None:
+def _is_member(value: exp.Expr, rows: Sequence[exp.Expr]) -> exp.Expr | None:
     if not isinstance(value, exp.Tuple):
         return exp.In(this=value.copy(), expressions=[row.copy() for row in rows])
     if any(len(row.expressions) != len(value.expressions) for row in rows):
         return None
-    return _any([_equal(value.expressions, row.expressions) for row in rows])
+    return _any_holds([_equal(value.expressions, row.expressions) for row in rows])
 
 
-def _between(value: exp.Expr, low: exp.Expr, high: exp.Expr) -> exp.Expr:
+def _is_between(value: exp.Expr, low: exp.Expr, high: exp.Expr) -> exp.Expr:
     return exp.Between(this=value.copy(), low=low.copy(), high=high.copy())
 
 
-def _any(parts: Sequence[exp.Expr]) -> exp.Expr:
+def _any_holds(parts: Sequence[exp.Expr]) -> exp.Expr:
     return exp.paren(_chained(exp.Or, parts))
 
 
@@ -109,11 +109,11 @@ def _quantified(node: exp.Expr, right: exp.Any | exp.All) -> exp.Expr | None:
         return exp.ArrayContains(this=of.copy(), expression=node.this.copy())
     else:
         return None
-    parts = [_of(node, value) for value in values]
+    parts = [_replace_right(node, value) for value in values]
     return exp.paren(_chained(exp.Or if is_any else exp.And, parts)) if parts else None
 
 
-def _of(node: exp.Expr, value: exp.Expr) -> exp.Expr:
+def _replace_right(node: exp.Expr, value: exp.Expr) -> exp.Expr:
     made: exp.Expr = node.copy()
     made.set("expression", value.copy())
     return made
@@ -126,7 +126,7 @@ def _with_query(node: exp.Expr, query: exp.Query, *, is_any: bool) -> exp.Expr:
         return exp.Not(this=exp.In(this=node.this.copy(), query=query.copy()))
     value = exp.to_identifier(_VALUE, quoted=True)
     names = exp.TableAlias(this=exp.to_identifier(_FOUND, quoted=True), columns=[value])
-    condition = _of(node, exp.column(value.copy()))
+    condition = _replace_right(node, exp.column(value.copy()))
     if not is_any:
         # A comparison with null is not true, either.
         condition = exp.Not(this=exp.Is(this=exp.paren(condition), expression=exp.Boolean(this=True)))
