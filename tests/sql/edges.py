@@ -16,6 +16,16 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from rheos.sql.json_parser import (
+    JsonArray,
+    JsonArrow,
+    JsonExists,
+    JsonObject,
+    JsonQuery,
+    JsonValue,
+    VariantExtract,
+)
+
 TEXTS = (
     "", " ", "a", "A", "abc", "aXbXc", "a.b.c", "a|b|c", "one, two;three", "  padded \t", "\n", "a\nb", "a\r\nb",
     "100%", "under_score", "back\\slash", "it's", '"quoted"', "$1", "(", "[a-z]+", "^a$", "a*", "{2}",
@@ -539,6 +549,31 @@ EXPRESSIONS: dict[type[exp.Expr] | str, Templates] = {
     **NEW_TEXTS,
     **NEW_TIMES,
     **dict.fromkeys((exp.RegexpILike, exp.SimilarTo, "split_index", "to_base64", "from_base64", "sha224", "sha256", "sha384", "sha512", "try_parse_url"), Elsewhere("test_function_results")),
+    JsonArrow: Elsewhere("test_json"),
+    JsonValue: Elsewhere("test_json"),
+    JsonQuery: Elsewhere("test_json"),
+    JsonExists: Elsewhere("test_json"),
+    JsonObject: Elsewhere("test_json"),
+    JsonArray: Elsewhere("test_json"),
+    VariantExtract: Elsewhere("test_json"),
+    "get_json_object": Elsewhere("test_json_on_spark"),
+    "from_json": Elsewhere("test_json_on_spark"),
+    "to_json": Elsewhere("test_json_on_spark"),
+    "json_tuple": Elsewhere("test_json_on_spark"),
+    "json_array_length": Elsewhere("test_json_on_spark"),
+    "json_object_keys": Elsewhere("test_json_on_spark"),
+    "json_typeof": Elsewhere("test_json"),
+    "jsonb_typeof": Elsewhere("test_json"),
+    "json_extract_path": Elsewhere("test_json"),
+    "json_extract_path_text": Elsewhere("test_json"),
+    "parse_json": Elsewhere("test_json_on_spark"),
+    "try_parse_json": Elsewhere("test_json_on_spark"),
+    "variant_get": Elsewhere("test_json_on_spark"),
+    "try_variant_get": Elsewhere("test_json_on_spark"),
+    "to_variant_object": Elsewhere("test_json_on_spark"),
+    "is_variant_null": Elsewhere("test_json_on_spark"),
+    "schema_of_variant": Elsewhere("test_json_on_spark"),
+    "typeof": tuple(f"TYPEOF({c})" for c in (*_ALL, "a", "o", "1.50", "NULL", "ARRAY(x)")),
     "isnull": tuple(f"ISNULL({c})" for c in _ALL),
     "isnotnull": tuple(f"ISNOTNULL({c})" for c in _ALL),
     "log10": _of("LOG10"),

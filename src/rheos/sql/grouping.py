@@ -161,6 +161,8 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> GroupedCol
         if named is not None and named.column.role == ColumnRole.WINDOW_TIME:
             continue
         value = compiler.compile(key) if sets is None else sets.keys[place]
+        if value.type == types.NULL:
+            value = compiler.cast(value, types.BOOLEAN)
         if not is_key_type(from_polars(pl.Schema({"key": value.type})).types[0]):
             raise sql.wrong_type(f"{types.name(value.type)} cannot be a GROUP BY key", key, "CAST it")
         name = work.computed(named.name if named is not None else text, value)

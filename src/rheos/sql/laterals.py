@@ -7,6 +7,7 @@ from sqlglot import exp
 
 from rheos.core.graph.changelog import Changes
 from rheos.sql.calls import with_call
+from rheos.sql.expressions.json_functions import json_tuple
 from rheos.sql.expressions.table import Compiler
 from rheos.sql.functions import FunctionKind, UserCall
 from rheos.sql.plan import Explode, PlanNode, SqlColumn, projected, retracting, with_keys
@@ -78,6 +79,10 @@ def _list(sql: SqlText, left: SqlRelation, node: exp.Expr) -> tuple[PlanNode, Sq
         return (*_array(sql, left, call.this, "EXPLODE"), "col", False)
     if isinstance(call, exp.Anonymous) and call.name.upper() == "TABLE" and len(call.expressions) == 1:
         [call] = call.expressions
+    if isinstance(call, exp.Anonymous) and call.name.casefold() == "json_tuple":
+        row = json_tuple(Compiler(sql, NameScope(sql, left.tables)), call)
+        plan, [name] = with_keys(left.plan, [row], f"in {as_sql(call)}")
+        return plan, SqlColumn(name, row.type), "json_tuple", True
     if not isinstance(call, UserCall):
         raise sql.error(f"{kind(call)} is not a table function", call, _EXAMPLE)
     of = call.function

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import polars as pl
 from sqlglot import exp
 
 from rheos.core.aggregates.quantile import interpolated
+from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
 from rheos.sql.expressions.table import CAST, Compiler, Typed
+from rheos.sql.json_parser import JsonArrayAgg, JsonObjectAgg
+from rheos.sql.json_values import joined_lists
 from rheos.sql.text import kind
 
 _VALUE = "value"
@@ -278,6 +282,27 @@ _of_lists(exp.ApproxDistinct)(
 )
 
 
+@_of_lists(JsonArrayAgg, JsonObjectAgg, knows=("expression", "on_null"))
+def _json_of(call: ListCall) -> OfList:
+    """Return JSON_ARRAYAGG, without NULL by default, and JSON_OBJECTAGG, with null for NULL."""
+    keys, clause = isinstance(call.node, JsonObjectAgg), call.node.args.get("on_null")
+    if clause not in (None, "NULL", "ABSENT") or (clause == "NULL" and not keys):
+        raise call.compiler.sql.error(
+            f"{kind(call.node)} does not support {clause} ON NULL", call.node, "leave it out"
+        )
+    if keys:
+        name = Typed(call.compiler.text(call.node.this, kind(call.node)).expr, types.TEXT, call.node)
+        both = {"a": name, "b": call.compiler.compile(call.node.expression)}
+        rows = _struct(call.node, both, _keep_where(call.condition, name.expr.is_not_null()))
+        values = OfList(rows, pl.List(rows.type), lambda of: of)
+    else:
+        values = call.list_of()
+    join = partial(joined_lists, keys=keys, keep_nulls=keys and clause != "ABSENT")
+    return OfList(
+        values.value, types.TEXT, lambda of: of_columns(join, [values.result(of)], types.TEXT)
+    )
+
+
 def of_list(compiler: Compiler, call: exp.Expr, condition: pl.Expr | None) -> OfList | None:
     """Return a call that is computed over a list; None if it is another one. Raise ProgramError or
     SchemaError.
@@ -296,7 +321,10 @@ def of_list(compiler: Compiler, call: exp.Expr, condition: pl.Expr | None) -> Of
         if isinstance(value, exp.Order):
             orders, value = value.expressions, value.this
         else:
-            [value], distinct = value.expressions, True
+            value, *others = value.expressions
+            distinct = True
+            if others:
+                raise compiler.sql.error(f"{kind(call)} takes one DISTINCT value", others[0])
     if value is None:
         raise compiler.sql.error(f"{kind(call)} is missing an argument", call)
     return maker(ListCall(compiler, call, compiler.compile(value), condition, orders, distinct))

@@ -7,7 +7,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from rheos.sql.match_parser import MatchParser
+from rheos.sql.json_parser import JsonParser
 
 
 class WatermarkFor(exp.Expression):
@@ -59,15 +59,15 @@ _DETAILS = ("PLAN", "EXTENDED", "FORMATTED", "CODEGEN", "COST", "ESTIMATED_COST"
 _OF_SERVERS = ("USE", "ADD", "REMOVE", "LOAD", "UNLOAD", "CATALOG", "DATABASE", "SCHEMA")
 
 
-class StatementParser(MatchParser):
+class StatementParser(JsonParser):
     """Statements of Flink and Spark that sqlglot does not read, or reads as one string."""
 
     CONSTRAINT_PARSERS = {
-        **MatchParser.CONSTRAINT_PARSERS,
+        **JsonParser.CONSTRAINT_PARSERS,
         "METADATA": lambda self: self._parse_metadata(),
     }
     PROPERTY_PARSERS = {
-        **MatchParser.PROPERTY_PARSERS,
+        **JsonParser.PROPERTY_PARSERS,
         # CREATE TEMPORARY SYSTEM FUNCTION
         "SYSTEM": lambda self: exp.TemporaryProperty(),
     }

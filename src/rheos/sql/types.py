@@ -36,6 +36,8 @@ DATE: Final = pl.Date()
 TIMESTAMP: Final = pl.Datetime("us", "UTC")
 INTERVAL: Final = pl.Duration("us")
 NULL: Final = pl.Null()
+VARIANT: Final = pl.Struct({"variant": pl.String()})
+"""A JSON document: a struct with the document as a string (`rheos.sql.variants`)."""
 
 decimal = adjusted
 """Function that returns the type of a result of decimals, by its digits and scale."""
@@ -98,8 +100,24 @@ def name(kind: pl.DataType) -> str:
         case pl.List():
             return "ARRAY"
         case pl.Struct():
-            return "STRUCT"
+            return "VARIANT" if kind == VARIANT else "STRUCT"
     return _NAMES.get(type(kind), str(kind).upper())
+
+
+_DDL_NAMES = {pl.Null: "void", pl.Duration: "interval day to second"}
+
+
+def ddl(kind: pl.DataType) -> str:
+    """Return a type as TYPEOF names it: `array<int>`."""
+    match kind:
+        case pl.List():
+            return f"array<{ddl(kind.inner)}>"  # type: ignore[arg-type]
+        case pl.Struct() if kind != VARIANT:
+            fields = (f"{each.name}:{ddl(each.dtype)}" for each in kind.fields)  # type: ignore[arg-type]
+            return f"struct<{','.join(fields)}>"
+        case pl.Decimal():
+            return f"decimal({kind.precision},{kind.scale})"
+    return _DDL_NAMES.get(type(kind), name(kind).lower())
 
 
 def is_integer(kind: pl.DataType) -> bool:

@@ -13,6 +13,8 @@ from rheos.sql.expressions import (
     choices,
     comparisons,
     encodings,
+    json_functions,
+    json_standard,
     literals,
     mathematics,
     nested_values,
@@ -25,6 +27,7 @@ from rheos.sql.expressions import (
     time_formats,
     time_zones,
     times,
+    variant_functions,
 )
 from rheos.sql.expressions.table import NAMED as NAMED
 
@@ -36,6 +39,8 @@ MODULES = (
     choices,
     comparisons,
     encodings,
+    json_functions,
+    json_standard,
     literals,
     mathematics,
     nested_values,
@@ -48,5 +53,6 @@ MODULES = (
     time_formats,
     time_zones,
     times,
+    variant_functions,
 )
 """Modules that register expressions."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import polars as pl
 from sqlglot import exp
 
-from rheos.sql import types
-from rheos.sql.expressions.table import Compiler, Typed, computes
+from rheos.core.graph.row_functions import of_columns
+from rheos.sql import json_types, types, variants
+from rheos.sql.expressions.table import ANY, Compiler, Typed, computes, computes_named
+from rheos.sql.json_values import checked
 from rheos.sql.text import SqlText, as_sql
+from rheos.sql.value_functions import of_values
 
 _KINDS = {
     "BOOLEAN": types.BOOLEAN,
@@ -26,14 +31,19 @@ _KINDS = {
     "TIMESTAMPTZ": types.TIMESTAMP,
     "TIMESTAMPLTZ": types.TIMESTAMP,
     "TIMESTAMPNTZ": pl.Datetime("us"),
+    "VARIANT": types.VARIANT,
 }
 
 _UNITS = {"0": "ms", "3": "ms", "6": "us", "9": "ns"}
 
 
-def named_type(sql: SqlText, node: exp.DataType) -> pl.DataType:
-    """Return the type that a node names. Raises ProgramError."""
-    sql.only(node, ("this", "expressions", "nested"))
+def named_type(sql: SqlText, node: exp.DataType, at: exp.Expr | None = None) -> pl.DataType:
+    """Return the type that is written. Raise ProgramError, at another place if the type is part of a
+    string.
+    """
+    if at is None:
+        sql.only(node, ("this", "expressions", "nested"))
+    at = at or node
     word = node.this.name if hasattr(node.this, "name") else str(node.this)
     parameters = [each.name for each in node.expressions]
     if word == "DECIMAL":
@@ -41,34 +51,57 @@ def named_type(sql: SqlText, node: exp.DataType) -> pl.DataType:
         digits, scale = said if len(said) == 2 else (said[0], 0)
         if not 1 <= digits <= types.MOST_DIGITS or scale > digits:
             raise sql.error(
-                f"DECIMAL({digits}, {scale}) is not a valid type", node, "write DECIMAL(10, 2)"
+                f"DECIMAL({digits}, {scale}) is not a valid type", at, "write DECIMAL(10, 2)"
             )
         return pl.Decimal(digits, scale)
     if word == "ARRAY" and len(node.expressions) == 1:
-        return pl.List(named_type(sql, node.expressions[0]))
+        return pl.List(named_type(sql, node.expressions[0], at))
+    if word == "STRUCT" and node.expressions:
+        return _struct(sql, node, at)
     kind = _KINDS.get(word)
     if kind is None:
         raise sql.error(
             f"unknown type {as_sql(node)}",
-            node,
+            at,
             "the types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(10, "
-            "2), STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ and ARRAY<...>",
+            "2), STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, ARRAY<...> and STRUCT<...>",
         )
     if parameters and types.is_timestamp(kind):
         unit = _UNITS.get(parameters[0])
         if unit is None:
-            raise sql.error("the precision of a time must be 3, 6 or 9", node, "write TIMESTAMP(3)")
+            raise sql.error("the precision of a time must be 3, 6 or 9", at, "write TIMESTAMP(3)")
         assert isinstance(kind, pl.Datetime)
         return pl.Datetime(unit, kind.time_zone)  # type: ignore[arg-type]
     return kind
 
 
+def _struct(sql: SqlText, node: exp.DataType, at: exp.Expr) -> pl.DataType:
+    fields: dict[str, pl.DataType] = {}
+    for field in node.expressions:
+        to = field.args.get("kind")
+        if not isinstance(to, exp.DataType) or field.name in fields:
+            raise sql.error(
+                f"{as_sql(field)} is not a field of its own with a type", at, "write 'a INT, b STRING'"
+            )
+        fields[field.name] = named_type(sql, to, at)
+    return pl.Struct(fields)
+
+
 @computes(exp.Cast, exp.TryCast)
 def cast(compiler: Compiler, node: exp.Cast) -> Typed:
     compiler.sql.only(node, ("this", "to", "safe", "requires_string"))
-    value, to = compiler.compile(node.this), named_type(compiler.sql, node.to)
-    if isinstance(to, pl.List):
-        raise compiler.sql.error("a cast to ARRAY is not computed yet", node)
+    value = compiler.compile(node.this)
+    if node.to.this in (exp.DType.JSON, exp.DType.JSONB):
+        return Typed(
+            of_values(checked, [compiler.text(node.this, "JSON").expr], types.TEXT), types.TEXT, node
+        )
+    to = named_type(compiler.sql, node.to)
+    if value.type == types.VARIANT:
+        return Typed(cast_variant(compiler, value, to, node), to, node)
+    if to == types.VARIANT:
+        return Typed(variant_of(value), to, node)
+    if isinstance(to, pl.List | pl.Struct) and value.type != to:
+        raise compiler.sql.error(f"a cast to {types.name(to)} is not computed yet", node)
     if types.is_timestamp(to) or to == types.DATE:
         value = compiler.cast_text(value, to)
     made = _tried(value, to) if node.args.get("safe") else None
@@ -81,6 +114,28 @@ def cast(compiler: Compiler, node: exp.Cast) -> Typed:
             f"{types.name(value.type)} cannot be cast to {types.name(to)}", node, "leave out the cast"
         )
     return Typed(made, to, node)
+
+
+@computes_named("typeof")
+def typeof(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    [value] = compiler.given(node, (ANY,))
+    return Typed(pl.lit(types.ddl(value.type)), types.TEXT, node)
+
+
+def cast_variant(compiler: Compiler, value: Typed, to: pl.DataType, at: exp.Expr) -> pl.Expr:
+    """Return a VARIANT as another type, with null where it does not fit. Raise SchemaError."""
+    if to == types.VARIANT:
+        return value.expr
+    if not json_types.has_json_form(to):
+        raise compiler.sql.wrong_type(
+            f"VARIANT cannot be cast to {types.name(to)}", at, "cast it to STRING"
+        )
+    return of_columns(partial(json_types.cast_variants, kind=to), [variants.documents(value.expr)], to)
+
+
+def variant_of(value: Typed) -> pl.Expr:
+    """Return a value of another type as VARIANT."""
+    return variants.of_documents(of_columns(variants.documents_of, [value.expr], types.TEXT))
 
 
 def _tried(value: Typed, to: pl.DataType) -> pl.Expr | None:

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from rheos.sql import types
 from rheos.sql.chains import halved
+from rheos.sql.expressions.json_standard import is_json
 from rheos.sql.expressions.table import TEXT, Compiler, Typed, computes, function
 
 _COMPARED: dict[type[exp.Expr], Any] = {
@@ -54,6 +55,8 @@ def is_(compiler: Compiler, node: exp.Is) -> Typed:
     if isinstance(what, exp.Boolean):
         value = compiler.condition(node.this, "IS").expr
         return Typed(value.eq_missing(pl.lit(bool(what.this))), types.BOOLEAN, node)
+    if isinstance(what, exp.JSON):
+        return is_json(compiler, node)
     raise compiler.sql.not_computed(node, "write IS NULL, IS TRUE or IS FALSE")
 
 

@@ -174,7 +174,7 @@ class Compiler:
         number = read.to_physical()
         return replace(made, expr=pl.lit(number.item(), dtype=number.dtype).cast(to))
 
-    def given(self, node: exp.Anonymous, takes: Sequence[Takes]) -> list[Typed]:
+    def given(self, node: exp.Func, takes: Sequence[Takes]) -> list[Typed]:
         """Return the arguments of a call, checked and cast. Optional ones may be missing. Raise
         ProgramError or SchemaError.
         """

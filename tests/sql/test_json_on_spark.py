@@ -1,0 +1,131 @@
+"""JSON functions of Spark over good and bad documents, compared with Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.spark_versions import frame_of, is_since
+from tests.sql.json_documents import DOCUMENTS, MALFORMED, found
+
+PATHS = (
+    "$",
+    "$.a",
+    "$.a.b",
+    "$.a.b[2].c",
+    "$.a[0].b",
+    "$.a[*].b",
+    "$.a[*]",
+    "$[*]",
+    "$[*][*]",
+    "$[0][1]",
+    "$[1][1][0]",
+    "$.a[*].b[*]",
+    "$['a b']['c d']",
+    "$.a b.c d",
+    "$['k.l']",
+    "$.k.l",
+    "$.n",
+    "$.t",
+    "$.b",
+    "$.c",
+    "$.d",
+    "$.e",
+    "$.f",
+    "$.c[*]",
+    "$.c[3]",
+    "$[2].a",
+    "$.*",
+    "$['*']",
+    "$..a",
+    "a",
+    "$.a[",
+    "$.a[-1]",
+    " $.a",
+    "$. a",
+    "$.a ",
+    "",
+)
+EXPRESSIONS = (
+    *(f"GET_JSON_OBJECT(s, '{path}')" for path in (each.replace("'", "\\'") for each in PATHS)),
+    "GET_JSON_OBJECT(s, CONCAT('$.', 'a'))",
+    "GET_JSON_OBJECT(s, NULL)",
+    "JSON_ARRAY_LENGTH(s)",
+    "JSON_OBJECT_KEYS(s)",
+    "TO_JSON(FROM_JSON(s, 'a STRING, b STRING, c STRING, d STRING, e STRING, f STRING'))",
+    "TO_JSON(FROM_JSON(s, 'a INT, b BIGINT, c DOUBLE, d INT'))",
+    "TO_JSON(FROM_JSON(s, 'STRUCT<a: DECIMAL(10, 2), b: DATE, c: ARRAY<INT>, d: STRUCT<a: STRING>>'))",
+    "TO_JSON(FROM_JSON(s, 'b TIMESTAMP, t BOOLEAN, n INT, e FLOAT'))",
+    "TO_JSON(FROM_JSON(s, 'a STRUCT<b: ARRAY<STRING>>'))",
+    "FROM_JSON(s, 'ARRAY<STRING>')",
+    "FROM_JSON(s, 'ARRAY<DOUBLE>')",
+    "TO_JSON(FROM_JSON(s, 'ARRAY<STRUCT<a: INT>>'))",
+    "FROM_JSON(s, 'a INT') IS NULL",
+)
+OF_VALUES = (
+    "TO_JSON(NAMED_STRUCT('a', k, 'b', NULL, 'c', ARRAY(1.5e0, NULL)))",
+    "TO_JSON(ARRAY(DATE '2026-03-01'))",
+    "TO_JSON(ARRAY(TIMESTAMP '2026-03-01 12:00:00.123'))",
+    "TO_JSON(ARRAY(1.50, 20))",
+    "TO_JSON(ARRAY(CAST('NaN' AS DOUBLE), CAST('-Infinity' AS DOUBLE), 1e10))",
+    "TO_JSON(ARRAY('a\"b', 'é', CHR(1)))",
+    "TO_JSON(ARRAY(true))",
+    "TYPEOF(s)",
+    "TYPEOF(ARRAY(k))",
+)
+VARIANTS = (
+    "TO_JSON(TRY_PARSE_JSON(s))",
+    "CAST(TRY_PARSE_JSON(s) AS STRING)",
+    "CAST(TRY_PARSE_JSON(s) AS INT)",
+    "CAST(TRY_PARSE_JSON(s) AS DOUBLE)",
+    "CAST(TRY_PARSE_JSON(s) AS BOOLEAN)",
+    "SCHEMA_OF_VARIANT(TRY_PARSE_JSON(s))",
+    "IS_VARIANT_NULL(TRY_PARSE_JSON(s))",
+    "TO_JSON(VARIANT_GET(TRY_PARSE_JSON(s), '$.a'))",
+    "VARIANT_GET(TRY_PARSE_JSON(s), '$[\"k.l\"]', 'string')",
+    "TRY_VARIANT_GET(TRY_PARSE_JSON(s), '$.a', 'int')",
+    "TRY_VARIANT_GET(TRY_PARSE_JSON(s), '$.b', 'date')",
+    "TRY_VARIANT_GET(TRY_PARSE_JSON(s), '$.c', 'decimal(10, 2)')",
+    "TRY_VARIANT_GET(TRY_PARSE_JSON(s), '$[0]', 'array<int>')",
+    "TO_JSON(TRY_VARIANT_GET(TRY_PARSE_JSON(s), '$', 'struct<a: string, t: boolean>'))",
+    "TYPEOF(TRY_PARSE_JSON(s))",
+    "TO_JSON(TO_VARIANT_OBJECT(ARRAY(k)))",
+)
+
+
+@pytest.fixture(scope="module")
+def unansi(spark: Any) -> Iterator[Any]:
+    """Yield Spark without its ANSI mode, in UTC."""
+    said = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+    }
+    before = {name: spark.conf.get(name) for name in said}
+    try:
+        for name, value in said.items():
+            spark.conf.set(name, value)
+        yield spark
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
+@pytest.mark.spark
+def test_json_functions_agree_with_spark(unansi: Any) -> None:
+    documents = (*DOCUMENTS, *MALFORMED)
+    expressions = [*EXPRESSIONS, *OF_VALUES, *(VARIANTS if is_since("4.0") else ())]
+    ours = found(documents, expressions)
+    rows = pa.table({"k": pa.array(range(len(documents)), pa.int32()), "s": pa.array(documents)})
+    frame_of(unansi, rows).coalesce(1).createOrReplaceTempView("docs")
+    columns = ", ".join(f"{text} AS v{place}" for place, text in enumerate(expressions))
+    theirs = unansi.sql(f"SELECT {columns} FROM docs ORDER BY k").collect()
+    wrong = []
+    for place, text in enumerate(expressions):
+        for document, one, row in zip(documents, ours[text], theirs, strict=True):
+            if one != row[place] and str(one) != str(row[place]):
+                wrong.append(f"{text} of {document!r} is {one!r}, of Spark {row[place]!r}")
+    assert not wrong, "\n".join(wrong)
