@@ -162,8 +162,7 @@ def added_table(
     keyed: Transformation, aggregates: Mapping[str, Any], only_key: tuple[Any, ...] | None = None
 ) -> Transformation:
     """Add the table of these aggregates by key; `TableSpec` describes `only_key`. Raise ProgramError or
-    SchemaError.
-    """
+    SchemaError."""
     checked = check_aggregates(aggregates, '.table(total=rh.agg.sum("price"))')
     check_running({name: agg for name, agg in checked.items() if not can_be_kept(agg)})
     rows, keys = keyed.type, keyed.port.keys
@@ -177,8 +176,7 @@ def added_table(
 
 def _check_table(aggregates: Mapping[str, Agg], changes: Changes | None) -> None:
     """Check that the aggregates can be computed over rows, or over such changes. Raise ProgramError if
-    not.
-    """
+    not."""
     if OP in aggregates:
         raise ProgramError(
             f"an aggregate cannot be called {OP!r}: that column holds the kind of change",

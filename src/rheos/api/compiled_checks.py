@@ -22,8 +22,7 @@ def check_compiled(
     sides: Mapping[str, DeclaredOutput],
 ) -> None:
     """Check that a function can be compiled. Otherwise raise ProgramError at the line that prevents it,
-    unless the function may be interpreted instead.
-    """
+    unless the function may be interpreted instead."""
     if compiled_mark(fn) is not None:
         emits = {tag: EmittedType(*each) for tag, each in {MAIN: declared, **sides}.items()}
         check_compiles(fn, Typing(type.schema, tuple(keys), record, type.event_time, emits))

@@ -115,8 +115,7 @@ class _Pair(WithColumns):
 
     def _goes_by_time(self, fn: Any, base: Any) -> None:
         """Record that a keyed function uses event time, if it has timers or state that expires by event
-        time.
-        """
+        time."""
         if expires_by_event_time(fn, self._types[0]):
             self._go_by_event_time("a time to live")
         elif self._types[0].event_time and defines(fn, "on_timer"):
@@ -148,8 +147,7 @@ class _Emits:
 
 class ConnectedStreams(_Pair):
     """Two streams without keys that are the inputs of one function; created by `connect`. The second
-    may be broadcast.
-    """
+    may be broadcast."""
 
     def map(
         self, first: Callable[[Any], Any] | CoMapFunction, second: Any = None, returns: Any = None
@@ -320,8 +318,7 @@ class ConnectedStreams(_Pair):
 
 class KeyedConnectedStreams(_Pair):
     """A keyed stream, connected with one that is keyed by the same types or broadcast; created by
-    `connect`.
-    """
+    `connect`."""
 
     def process(
         self,

@@ -186,8 +186,7 @@ def check_outputs(
 
 def check_order(fn: Any, order: str, late: Sequence[str]) -> None:
     """Check the order of a process function. `late` names the side outputs for late rows in event-time
-    order.
-    """
+    order."""
     if order not in get_args(Order):
         raise ProgramError(f"order={order!r} is not known", hint='write "arrival" or "event_time"')
     for tag in late:
@@ -241,8 +240,7 @@ def emitted_type(
 
 def expires_by_event_time(fn: Any, type: StreamType) -> bool:
     """Return whether a state expires by event time. Raise ProgramError if the stream has no event time
-    for it.
-    """
+    for it."""
     for name, declared in declarations(fn).items():
         if declared.ttl is not None and declared.ttl.time == "event_time":
             if type.event_time:

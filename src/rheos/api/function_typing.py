@@ -47,8 +47,7 @@ UNSAID = object()
 
 class Signature:
     """The resolved annotations of a function: those of its parameters in order, and that of its
-    result.
-    """
+    result."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         hints = resolved_annotations(fn)
@@ -114,8 +113,7 @@ def _check_fields(record: type, schema: pa.Schema, function: str) -> None:
 
 def _fits(have: pa.DataType, want: pa.DataType) -> bool:
     """Return whether a column of one type can fill a field of the other, regardless of width and
-    unit.
-    """
+    unit."""
     if pa.types.is_floating(want) and pa.types.is_integer(have):
         return True
     return _family(canonical(have)) == _family(canonical(want))
@@ -141,8 +139,7 @@ class DeclaredOutput(typing.NamedTuple):
 
     def after(self, before: StreamType) -> StreamType:
         """Return the type of a function's results. They have the event time of the rows that it
-        receives.
-        """
+        receives."""
         changed = before.time_changed
         return StreamType(self.schema, before.event_time, self.record, time_changed=changed)
 

@@ -52,8 +52,7 @@ def loop_type(of_input: StreamType, spec: IterateSpec) -> StreamType:
 
 def close_loop(head: Transformation, body: Callable[[DataStream], Any]) -> DataStream:
     """Call the body, connect its first stream to the head of the loop, and return its second. Raise
-    ProgramError or SchemaError if they do not fit.
-    """
+    ProgramError or SchemaError if they do not fit."""
     program = head.program
     check_callable(body, "iterate", ["the stream of the loop"])
     with program.within_loop():

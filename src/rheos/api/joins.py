@@ -343,6 +343,5 @@ def joined_columns(
 
 def _key_field(left: pa.Field, right: pa.Field) -> pa.Field:
     """Return the column of a key that has one name on both sides. The widths of its types may
-    differ.
-    """
+    differ."""
     return pa.field(left.name, common_key(left, right), left.nullable or right.nullable)

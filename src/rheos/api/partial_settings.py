@@ -69,8 +69,7 @@ class MergedSettings:
     @contextmanager
     def checking(self, *names: str) -> Iterator[None]:
         """Add the place of a setting to errors of the block: that of the first of these settings that
-        is set.
-        """
+        is set."""
         wider = [name.partition(".")[0] for name in names]
         given = (self.places[name] for name in (*names, *wider) if name in self.places)
         with blamed(next(given, self.site)):
@@ -92,8 +91,7 @@ def blamed(place: Place) -> Iterator[None]:
 
 def merge(partials: Sequence[PartialSettings], site: Site) -> MergedSettings:
     """Merge partial settings; later ones take precedence. `site` is the line of the environment. Raise
-    ConfigurationError if a group is not valid.
-    """
+    ConfigurationError if a group is not valid."""
     merged = MergedSettings(Settings(state=StateConfig()), site)  # a short form is expanded
     for partial in partials:
         # Groups come first, so that their single fields override them.
@@ -139,8 +137,7 @@ def from_command(values: Mapping[str, Any]) -> PartialSettings:
 
 def from_file(path: str | Path) -> PartialSettings:
     """Read settings from a TOML file. Raise ConfigurationError if the file does not exist or is not
-    valid TOML. Also raise it for an unknown setting, and for one that only a program can set.
-    """
+    valid TOML. Also raise it for an unknown setting, and for one that only a program can set."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -183,8 +180,7 @@ def _session(value: Any) -> Any:
 
 def _strategy(value: Any) -> Any:
     """Return a restart strategy from a file: `"none"`, or `{ strategy = "fixed_delay", attempts = 3 }`,
-    which names a function of `rh.restart`.
-    """
+    which names a function of `rh.restart`."""
     said = dict(value) if isinstance(value, dict) else {"strategy": value}
     name = said.pop("strategy", None)
     names = [each for each in restart.__all__ if each.islower()]

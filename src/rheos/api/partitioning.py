@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 class PartitioningMethods(Stream):
     """Partitioning methods of `DataStream`. The last call takes effect. The output of a program does
-    not depend on them, as long as its functions read only their rows.
-    """
+    not depend on them, as long as its functions read only their rows."""
 
     def broadcast(self) -> DataStream:
         """Send every row to every subtask of the next operator.

@@ -55,8 +55,7 @@ def detected(
 
 def _checked(part: Part, schema: pa.Schema, asked: pa.Schema) -> Part:
     """Return a part of the pattern with checked conditions. Expressions may use the columns of `asked`;
-    the rows have those of `schema`.
-    """
+    the rows have those of `schema`."""
     if isinstance(part, Absence):
         return replace(part, condition=_fitted(part, "where", part.condition, schema, asked))
     quantifier = part.quantifier
@@ -75,8 +74,7 @@ def _fitted(
     part: Part, method: Method, condition: Condition, schema: pa.Schema, asked: pa.Schema
 ) -> Condition:
     """Return a condition with expressions that fit the columns, and with the record classes of its
-    functions.
-    """
+    functions."""
     exprs = condition.exprs
     with located(part.site):
         try:

@@ -93,8 +93,7 @@ class Program:
 
     def go_by_event_time(self, port: Input) -> None:
         """Record that an operator uses the event time at a port. Plain functions upstream then must not
-        change the column of the event time, and a check enforces this.
-        """
+        change the column of the event time, and a check enforces this."""
         node = self._nodes[port.node]
         type = node.outputs[port.tag]
         if not node.spec.is_union:

@@ -118,8 +118,7 @@ def _run_script(file: Path, arguments: Sequence[str]) -> None:
 
 def captured_program(file: Path, arguments: Sequence[str], settings: Overrides) -> ProgramCapture:
     """Run a file up to its first `execute`, and return the program; no job starts. Raise ProgramError
-    if the file does not call `execute`, and the errors of `run_file`.
-    """
+    if the file does not call `execute`, and the errors of `run_file`."""
     try:
         with overrides.applied(replace(settings, capture=True)):
             run_file(file, arguments)

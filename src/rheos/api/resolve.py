@@ -1,6 +1,5 @@
 """Conversion of settings to the values that a runtime takes. This is the only place that checks
-settings.
-"""
+settings."""
 
 from __future__ import annotations
 
@@ -204,8 +203,7 @@ def _latency_us(merged: MergedSettings) -> int | None:
 
 def _buffer_timeout_us(value: Duration | int) -> int | None:
     """Return the buffer timeout in us: 0 sends at once, and None (the setting -1) sends only full
-    batches.
-    """
+    batches."""
     if value == -1:
         return None
     if value == 0:

@@ -52,8 +52,7 @@ def shallow_tree(expr: pl.Expr, spelled: str) -> Tree | None:
 
 def check_row_separable(tree: Tree | None, spelled: str, frame: pl.LazyFrame) -> None:
     """Raise a ProgramError, with an alternative, unless the expression is row-separable. `tree` is the
-    result of `shallow_tree`; `frame` has the columns but no rows.
-    """
+    result of `shallow_tree`; `frame` has the columns but no rows."""
     with _few_levels(spelled):
         _check(tree, spelled, frame)
 
@@ -123,8 +122,7 @@ def _ask(part: pl.Expr, spelled: str) -> None:
 
 def _askable(tree: Tree) -> Tree:
     """Replace functions that Polars resolves only in a frame by similar functions that it resolves
-    without one, and return the tree.
-    """
+    without one, and return the tree."""
     if isinstance(tree, list):
         return [_askable(branch) for branch in tree]
     if not isinstance(tree, dict):

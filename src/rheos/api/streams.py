@@ -440,8 +440,7 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, PartitioningMe
 
 def _united(schemas: Sequence[pa.Schema]) -> pa.Schema:
     """Return the common columns of all schemas. A column is nullable if it is nullable in one of
-    them.
-    """
+    them."""
     nullable = {field.name for schema in schemas for field in schema if field.nullable}
     return pa.schema([field.with_nullable(field.name in nullable) for field in schemas[0]])
 

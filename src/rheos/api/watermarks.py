@@ -18,8 +18,7 @@ from rheos.core.graph.watermark_generators import WatermarkGenerator
 
 def checked_watermark(schema: pa.Schema, watermark: Any, example: str) -> Watermark:
     """Prepare a watermark for the operators. If the argument is not a watermark, raise ProgramError
-    with the example as its hint.
-    """
+    with the example as its hint."""
     if not isinstance(watermark, Watermark):
         raise ProgramError(f"{watermark!r} is not a watermark strategy", hint=f"write {example}")
     check_watermark(schema, watermark)

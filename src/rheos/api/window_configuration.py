@@ -62,8 +62,7 @@ class WindowsOfKeys:
 
     def fired_by(self) -> tuple[Trigger, Evictor | None]:
         """Return the trigger and the evictor, or the defaults. Raise ProgramError if they do not fit
-        the windows.
-        """
+        the windows."""
         trigger, evictor, window = self.trigger, self.evictor, self.window
         if isinstance(window, CountWindow):
             if trigger is not None or evictor is not None:

@@ -360,8 +360,7 @@ class WindowedStream(WithColumns):
 
     def _one_record(self, record: type | None) -> type | None:
         """Return the record class of both the function and the trigger, which receive the same
-        records.
-        """
+        records."""
         of_trigger = self._record_of_trigger()
         if record is not None and of_trigger is not None and record is not of_trigger:
             raise SchemaError(

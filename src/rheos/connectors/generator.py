@@ -76,8 +76,7 @@ class Block:
 
     def rng(self) -> np.random.Generator:
         """Return a random generator for this block. It draws the same numbers whenever the block is
-        made.
-        """
+        made."""
         return np.random.Generator(np.random.SFC64([self.seed, self.split, self.start]))
 
 

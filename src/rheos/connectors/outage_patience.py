@@ -13,8 +13,7 @@ from rheos.core.errors import RheosError, UnavailableError
 
 class Patience:
     """Retry budget of one writer. It calls `retried` before each retry, and logs the reason once per
-    outage.
-    """
+    outage."""
 
     def __init__(self, retry_for_ms: int, retried: Callable[[], None], logger: logging.Logger) -> None:
         self._logger = logger

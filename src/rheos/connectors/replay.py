@@ -124,8 +124,7 @@ class Pacer:
 
     def due(self, row: int) -> tuple[int, int]:
         """Return the number of rows from `row` on that are due, and if none is, the microseconds until
-        the next.
-        """
+        the next."""
         now = self._clock.monotonic_us()
         rows = int(np.searchsorted(self._due_us, now, side="right")) - row
         return (rows, 0) if rows > 0 else (0, max(int(self._due_us[row]) - now, 1))

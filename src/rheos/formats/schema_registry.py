@@ -110,9 +110,8 @@ class SchemaRegistry:
         self._schemas: dict[int, KnownSchema] = {}
 
     def schema(self, id: int, kind: Kind = "AVRO") -> KnownSchema:
-        """Return the schema with the id. Also raises UnfitSchemaError if that schema has
-        another kind.
-        """
+        """Return the schema with the id. Also raises UnfitSchemaError if that schema has another
+        kind."""
         if id not in self._schemas:
             what = f"schema {id}"
             found = self._find_schema(f"/schemas/ids/{id}", kind, what)

@@ -14,8 +14,7 @@ from rheos.core.protocol.types import arrow_type
 
 def check_features(schema: pa.Schema, features: Sequence[str], method: str) -> tuple[str, ...]:
     """Check the features. Raise SchemaError if a column does not exist, or is not a number, string or
-    boolean.
-    """
+    boolean."""
     if isinstance(features, str) or not features:
         raise SchemaError(
             f"features of {method}() must be the columns that the model reads, not {features!r}",

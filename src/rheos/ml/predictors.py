@@ -28,8 +28,7 @@ class Onnx:
 
     def __init__(self, model: bytes) -> None:
         """Load the model. Raise ConfigurationError without ONNX Runtime, and InputError if the bytes
-        are not a model.
-        """
+        are not a model."""
         self._model = model
         self._session = _session(model)
 

@@ -173,8 +173,7 @@ _Folder = Annotated[
 
 
 class TakeSavepoint(DriverOperation[SavepointAnswer], frozen=True):
-    """Take a savepoint of a running job, which continues. The command prints the savepoint's
-    folder."""
+    """Take a savepoint of a running job, which continues. The command prints the savepoint's folder."""
 
     name = "savepoint"
     role = Role.OPERATE

@@ -51,8 +51,7 @@ Maker: TypeAlias = Callable[[Compiler, exp.Expr, Typed], AggregateCall]
 
 _MAKERS: dict[type[exp.Expr], tuple[tuple[str, ...], Maker]] = {}
 """By node: the arguments that it supports in addition to the first, and the function that makes the
-aggregate.
-"""
+aggregate."""
 
 
 def _aggregate(*nodes: type[exp.Expr], knows: Sequence[str] = ()) -> Callable[[Maker], Maker]:
@@ -116,8 +115,7 @@ def without_window(
     compiler: Compiler, node: exp.Expr, made: AggregateCall, can_keep: Callable[[Agg | pl.Expr], bool]
 ) -> AggregateCall:
     """Return the form of an aggregate that a table can keep: the given one, or one over the list of the
-    values. Raises ProgramError, SchemaError.
-    """
+    values. Raises ProgramError, SchemaError."""
     call = node.this if isinstance(node, exp.Filter) else node
     if can_keep(made.of("")) or made.fold is not None or type(call) not in LIST_AGGREGATES:
         return made
@@ -334,8 +332,7 @@ AGGREGATES.extend(node for node in LIST_AGGREGATES if node not in AGGREGATES)
 
 def is_aggregate(node: exp.Expr) -> bool:
     """Return whether a node aggregates many rows. GROUPING() is not an aggregate: it names the grouping
-    set.
-    """
+    set."""
     if is_grouping(node):
         return False
     return isinstance(node, exp.AggFunc) or (

@@ -1,6 +1,5 @@
 """Calls of the user's functions in a query: each is computed as a column before the expression that
-contains it.
-"""
+contains it."""
 
 from __future__ import annotations
 

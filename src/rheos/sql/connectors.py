@@ -108,8 +108,7 @@ def with_options(
     sql: SqlText, node: exp.Create, columns: Sequence[str], base: WithOptions | None = None
 ) -> WithOptions:
     """Return the connector and the options of a table with these columns, whose own options replace
-    those of `base`. Raises ProgramError.
-    """
+    those of `base`. Raises ProgramError."""
     properties = node.args.get("properties")
     hint = "write CREATE TABLE t (...) WITH ('connector' = 'files', 'path' = 'data/*.jsonl')"
     listed = [] if properties is None else properties.expressions

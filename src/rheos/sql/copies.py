@@ -18,8 +18,7 @@ from rheos.sql.unused_names import unused_name
 
 def numbered_copies(sql: SqlText, node: exp.Expr, plan: PlanNode) -> PlanNode:
     """Return changes of rows without a key as changes of rows with one. Raise SchemaError if the rows
-    cannot be compared.
-    """
+    cannot be compared."""
     for column in plan.columns:
         if not is_key_type(from_polars(pl.Schema({"key": column.type})).types[0]):
             raise sql.wrong_type(

@@ -53,8 +53,7 @@ def correlation(planner: Planner, around: NameScope, query: exp.Expr) -> Correla
 
 def _reads(planner: Planner, within: NameScope, around: NameScope, node: exp.Expr) -> tuple[bool, bool]:
     """Return whether an expression reads columns of the query, and whether it reads those of the outer
-    query.
-    """
+    query."""
     inner = outer = False
     for column in free_columns(planner, node):
         if within.reads(column):

@@ -194,8 +194,7 @@ def with_computed(
     session: SqlSession, table: DeclaredTable, rows: PlanNode, order: Iterable[str]
 ) -> PlanNode:
     """Return the rows of the connector with the computed columns of the table, in `order`. Raise
-    ProgramError or SchemaError.
-    """
+    ProgramError or SchemaError."""
     if not table.computed:
         return rows
     source = f" rows of {table.name}"

@@ -12,8 +12,7 @@ from rheos.sql.plan import PlanNode, Scan
 
 def explained(plan: PlanNode) -> str:
     """Return a line for each node, with its inputs below it. For a table, the line has the columns that
-    are read.
-    """
+    are read."""
     return "\n".join(_lines(plan, 0, read_of_tables(plan))) + "\n"
 
 

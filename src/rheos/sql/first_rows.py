@@ -1,6 +1,5 @@
 """LIMIT, with and without ORDER BY: the first rows of a whole query, planned as a bounded ROW_NUMBER().
-The result is an updating table, whose rows have no order.
-"""
+The result is an updating table, whose rows have no order."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ def is_first_rows(node: exp.Expr) -> bool:
 
 def first_rows(planner: Planner, node: exp.Expr) -> PlanNode:
     """Plan a query with LIMIT. ORDER BY may use columns that SELECT leaves out. Raise ProgramError or
-    SchemaError.
-    """
+    SchemaError."""
     count = _number(planner, node.args["limit"])
     skipped = _number(planner, node.args["offset"]) if node.args.get("offset") is not None else 0
     within = node.copy()
@@ -58,8 +56,7 @@ def first_rows(planner: Planner, node: exp.Expr) -> PlanNode:
 
 def _with_hidden(within: exp.Expr, order: exp.Order) -> set[str]:
     """Add the expressions of ORDER BY that need columns, or aggregates, that SELECT leaves out. Return
-    the names of these added columns.
-    """
+    the names of these added columns."""
     hidden: set[str] = set()
     if not isinstance(within, exp.Select) or within.args.get("distinct") is not None:
         return hidden
@@ -95,8 +92,7 @@ def _number(planner: Planner, clause: exp.Expr) -> int:
 
 def _of_result(planner: Planner, each: exp.Ordered, names: list[exp.Column]) -> None:
     """Replace columns of the result in ORDER BY, which are given by name (also with their table) or by
-    position.
-    """
+    position."""
     by = each.this
     if isinstance(by, exp.Literal) and not by.is_string:
         by.replace(names[planner.sql.place(by, len(names))].copy())

@@ -44,8 +44,7 @@ class FolderStatement:
 
 def run_folder(session: SqlSession, folder: Path) -> None:
     """Execute all statements. Raises ProgramError, SchemaError with the file and its line,
-    ConfigurationError if there are no files.
-    """
+    ConfigurationError if there are no files."""
     files = sorted(folder.rglob("*.sql"))
     if not files:
         raise ConfigurationError(
@@ -80,8 +79,7 @@ def _statements(file: Path) -> Iterator[FolderStatement]:
 
 def in_order(statements: Sequence[FolderStatement]) -> list[FolderStatement]:
     """Order the statements: SET first, then each after those that define the tables it reads, otherwise
-    in the original order. Raises ProgramError if a table is defined twice, or by itself.
-    """
+    in the original order. Raises ProgramError if a table is defined twice, or by itself."""
     by_name: dict[str, FolderStatement] = {}
     for each in statements:
         if each.defines is None:

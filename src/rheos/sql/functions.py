@@ -84,8 +84,7 @@ class UserFunction:
 
     def arguments(self, compiler: Compiler, node: exp.Expr) -> list[Typed]:
         """Return the arguments of a call with the function's types. Raise ProgramError or
-        SchemaError.
-        """
+        SchemaError."""
         given = node.expressions
         least = sum(not each.optional for each in self.takes)
         most = None if self.further is not None else len(self.takes)
@@ -365,8 +364,7 @@ def _parameter_type(annotation: Any, fn: Any) -> pl.DataType | None:
 
 def _type(annotation: Any, fn: Any) -> pa.DataType:
     """Return the SQL type of an annotation. Raise SchemaError, with the name of the parameter or
-    result.
-    """
+    result."""
     if isinstance(annotation, pa.DataType):
         return annotation
     if isinstance(annotation, dict | pa.Schema):

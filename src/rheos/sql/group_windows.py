@@ -67,9 +67,8 @@ class GroupWindow:
 
 
 def group_window(sql: SqlText, node: exp.Select) -> GroupWindow | None:
-    """Return the window of GROUP BY, and rewrite the query to the columns of its bounds. None if there
-    is none. Raise ProgramError.
-    """
+    """Return the window of GROUP BY, and rewrite the query to the columns of its bounds. None if
+    GROUP BY has no window. Raise ProgramError."""
     group = node.args.get("group")
     calls = [] if group is None else [*_calls(group)]
     if not calls:

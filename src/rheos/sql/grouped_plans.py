@@ -149,8 +149,7 @@ FIRST_BY_TIME = Dedup("first", "event_time")
 @dataclass(frozen=True, eq=False)
 class RankedRows(PlanNode):
     """Rows with their numbers by key, in the order of a column. It is never computed: a filter turns it
-    into `TopN`.
-    """
+    into `TopN`."""
 
     input: PlanNode
     keys: tuple[str, ...]
@@ -241,8 +240,7 @@ class OverPlan(PlanNode):
 @dataclass(frozen=True, eq=False)
 class MatchPlan(PlanNode):
     """The matches of a pattern: the keys, the rows in order, and the time at which each match became
-    certain.
-    """
+    certain."""
 
     input: PlanNode
     keys: tuple[str, ...]

@@ -142,8 +142,7 @@ class _Grouping:
 
 def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> GroupedColumns:
     """Return the plan of the groups, and the names that SELECT and HAVING can use. Raise
-    ProgramError.
-    """
+    ProgramError."""
     work = _Grouping(sql, relation)
     scope, compiler = work.scope, work.compiler
     found: dict[str, Typed] = {}
@@ -215,8 +214,7 @@ def _group_by(sql: SqlText, node: exp.Select, scope: NameScope) -> GroupBy:
 
 def _in_sets(work: _Grouping, said: GroupBy) -> InSets | None:
     """Return the rows repeated for each set of keys; None if there is only one set. Window bounds are
-    in all sets.
-    """
+    in all sets."""
     if said.sets is None:
         return None
     scope = work.scope
@@ -328,8 +326,7 @@ def _aggregate(
     work: _Grouping, text: str, call: exp.Expr, each: AggregateCall
 ) -> tuple[str, Agg | pl.Expr]:
     """Return the aggregate of a column that is computed before the grouping. Its name is that of the
-    call.
-    """
+    call."""
     if each.argument is None:
         return text, each.of("")
     value = each.argument
@@ -384,8 +381,7 @@ def _compute_before(
     source: PlanNode, exprs: tuple[pl.Expr, ...], columns: tuple[SqlColumn, ...]
 ) -> PlanNode:
     """Return the plan of the columns computed before grouping. In a changelog, each change contains a
-    complete row.
-    """
+    complete row."""
     if source.changes is None:
         return projected(source, exprs, columns)
     return Project(source, exprs, columns, Changes((), retracts=True))
@@ -399,8 +395,7 @@ def result_column(input: PlanNode, name: str, made: Agg | pl.Expr) -> SqlColumn:
 
 def _can_keep(made: Agg | pl.Expr, *, changing: bool) -> bool:
     """Return whether a table can keep an aggregate, whose rows may be retracted if they are
-    `changing`.
-    """
+    `changing`."""
     return isinstance(made, Agg) and can_be_kept(made) and (isinstance(made, SIGNED) or not changing)
 
 

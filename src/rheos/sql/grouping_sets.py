@@ -117,8 +117,7 @@ class InSets:
 
     def left_out(self, places: Sequence[int], number: pl.Expr) -> pl.Expr:
         """Return a bit for each of these keys, the first key as the highest bit: 1 if the set lacks the
-        key. `number` is the number of the set.
-        """
+        key. `number` is the number of the set."""
         mask = number // self.count
         bits = [
             (mask // (1 << place)) % 2 * (1 << (len(places) - 1 - at))
@@ -172,8 +171,7 @@ def asked(
     sql: SqlText, call: exp.Expr, texts: Sequence[str], spell: Callable[[exp.Expr], str]
 ) -> list[int]:
     """Return the positions of the keys that a call names; all keys if it names none. Raise
-    ProgramError.
-    """
+    ProgramError."""
     if not call.expressions:
         return list(range(len(texts)))
     places = []

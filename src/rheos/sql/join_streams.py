@@ -32,7 +32,7 @@ _HOWS = {
 
 
 class Known(Protocol):
-    """A function that gives a stream's state an id, derived from its place in the query."""
+    """A function that sets the id of a stream's state, derived from its place in the query."""
 
     def __call__(self, stream: DataStream, *what: str) -> DataStream: ...
 
@@ -157,8 +157,7 @@ def _sides(
 
 def _changed(stream: DataStream, change: object, keys: Sequence[str]) -> DataStream:
     """Return the rows after a step. For a changelog, add the previous rows, because the key of a row
-    may have changed.
-    """
+    may have changed."""
     assert callable(change)
     changes = stream.transformation.type.changes
     if changes is None:

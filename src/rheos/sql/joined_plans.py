@@ -110,8 +110,7 @@ class JoinPlan(PlanNode):
 
     def with_filter_below(self, condition: pl.Expr, read: Names) -> PlanNode | None:
         """Push a filter to the side that has all columns of the condition, unless the join adds nulls
-        to that side.
-        """
+        to that side."""
         if read and read <= names_of(self.left) and self.how in ("inner", "left", "semi", "anti"):
             return self.with_filtered_input(0, condition)
         # The version at a time is chosen from all rows.

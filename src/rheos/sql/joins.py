@@ -1,6 +1,5 @@
 """Joins: of rows close in time, of rows in one window, with versions, and of all rows for a limited
-time.
-"""
+time."""
 
 from __future__ import annotations
 
@@ -353,8 +352,7 @@ def _keyed(
 
 def _key_of_pairs(left: PlanNode, right: PlanNode, keys: JoinKeys) -> tuple[str, ...]:
     """Return the columns that identify a pair: those of both rows and the join key, as in
-    `api.joins`.
-    """
+    `api.joins`."""
     if not (left.changes and left.changes.key and right.changes and right.changes.key):
         return ()
     known = {*left.changes.key, *keys.left, *right.changes.key, *keys.right}
@@ -363,7 +361,7 @@ def _key_of_pairs(left: PlanNode, right: PlanNode, keys: JoinKeys) -> tuple[str,
 
 def retractions_of(left: PlanNode, keys: Sequence[str]) -> Changes:
     """Return the changes of rows that a join by `keys` keeps or drops: they have the key of the left
-    rows and these keys, or no key if the left rows have none."""
+    rows and these keys, or no key if the left rows lack one."""
     known = () if left.changes is None else left.changes.key
     return Changes(tuple(dict.fromkeys((*known, *keys))) if known else (), retracts=True)
 

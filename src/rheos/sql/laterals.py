@@ -65,8 +65,7 @@ def lateral(sql: SqlText, left: SqlRelation, node: exp.Expr, *, outer: bool) -> 
 
 def _list(sql: SqlText, left: SqlRelation, node: exp.Expr) -> tuple[PlanNode, SqlColumn, str, bool]:
     """Return the rows with the list to unnest, its column, the names of its elements, and whether their
-    fields become columns.
-    """
+    fields become columns."""
     call = node.this
     if isinstance(node, exp.Unnest):
         sql.only(node, ("expressions", "alias"))

@@ -1,6 +1,5 @@
 """Lineage of the columns of a query: the source columns of their values, without those of conditions
-that choose rows.
-"""
+that choose rows."""
 
 from __future__ import annotations
 

@@ -133,8 +133,7 @@ class Lowering:
 
     def windowed(self, plan: WindowedRows) -> DataStream:
         """Return a row for each window of a row. It is not used if the rows are grouped by the
-        windows.
-        """
+        windows."""
         stream, window = self.stream(plan.input), plan.window
         if window.time != "event_time":
             raise ProgramError(
@@ -283,7 +282,7 @@ class Lowering:
 
 
 def _timed_alike(streams: list[DataStream]) -> list[DataStream]:
-    """Return the streams without event time, if one of them has none."""
+    """Return the streams, all without event time if one of them lacks it."""
     if all(stream.transformation.type.event_time for stream in streams):
         return streams
     return [_untimed(stream) if stream.transformation.type.event_time else stream for stream in streams]

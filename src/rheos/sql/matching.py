@@ -35,8 +35,7 @@ Shown: TypeAlias = tuple[pl.Expr, SqlColumn]
 
 def matched(sql: SqlText, node: MatchRecognize, relation: SqlRelation) -> PlanNode:
     """Return the rows of matches: the columns of PARTITION BY, then those of MEASURES. Raise
-    ProgramError.
-    """
+    ProgramError."""
     return _Matching(sql, node, relation).plan()
 
 
@@ -181,8 +180,7 @@ class _Matching:
 
     def _condition(self, pattern: RowPattern, time: str, variable: str, part: exp.Expr) -> Condition:
         """Return the condition of one part of AND. It is an expression if it reads only the row and
-        those directly before it.
-        """
+        those directly before it."""
         rows = RowNavigation(self.sql, self._scope, pattern, self.computed, time, own=variable)
         condition = rows.compiler.condition(part, "DEFINE").expr
         previous = rows.previous()

@@ -24,8 +24,7 @@ from rheos.sql.plan_numbers import PlanNumbers
 
 def narrowed(roots: Sequence[PlanNode]) -> list[PlanNode]:
     """Return the queries without unread columns. They may share parts: a part with several readers has
-    the columns of all.
-    """
+    the columns of all."""
     narrowing = _Narrowing(roots)
     return [narrowing.made(root) for root in roots]
 

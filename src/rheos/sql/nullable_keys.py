@@ -1,6 +1,5 @@
 """Nullable keys. In SQL, rows with a null key form a group, but a stream's key cannot be null. So such
-a key becomes two: its value, or any value, and whether it is null.
-"""
+a key becomes two: its value, or any value, and whether it is null."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ class NullableKeys:
 
 def selected(stream: DataStream, exprs: Sequence[pl.Expr], changes: Changes | None) -> DataStream:
     """Return new columns; of a changelog, with the kind of change, as a changelog of the resulting
-    table. Append-only rows become a changelog of insertions if `changes` is given.
-    """
+    table. Append-only rows become a changelog of insertions if `changes` is given."""
     changing = stream.transformation.type.changes is not None
     if not changing and changes is None:
         return stream.select(*exprs)

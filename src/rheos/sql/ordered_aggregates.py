@@ -100,8 +100,7 @@ class ListCall:
         compute: Callable[[pl.Expr, pl.Expr], pl.Expr],
     ) -> OfList:
         """Return an aggregate of the two values of each row. Rows without the second one are left
-        out.
-        """
+        out."""
         there = _keep_where(self.condition, second.expr.is_not_null())
         pairs = _struct(self.node, {"a": first, "b": second}, there)
         both = OfList(pairs, pl.List(pairs.type), lambda values: values)
@@ -332,8 +331,7 @@ def of_list(compiler: Compiler, call: exp.Expr, condition: pl.Expr | None) -> Of
 
 def with_groups_inside(statement: exp.Expr) -> exp.Expr:
     """Return a statement in which WITHIN GROUP (ORDER BY x) are arguments of their aggregates, and
-    ANY(x) is the aggregate.
-    """
+    ANY(x) is the aggregate."""
     for node in [*statement.find_all(exp.WithinGroup)]:
         call, [ordered] = node.this, node.expression.expressions
         made: exp.Expr = call

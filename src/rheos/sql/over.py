@@ -51,8 +51,7 @@ def with_over(
     sql: SqlText, node: exp.Select, compiler: Compiler, plan: PlanNode
 ) -> tuple[PlanNode, Compiler]:
     """Return the rows with the OVER aggregates of SELECT, and the expressions that read them. Raise
-    ProgramError or SchemaError.
-    """
+    ProgramError or SchemaError."""
     named = {each.this.name.casefold(): each for each in node.args.get("windows") or []}
     groups: dict[tuple[str, str, FrameSpec], list[_OverCall]] = {}
     for item in node.expressions:
@@ -180,8 +179,7 @@ def _frame(sql: SqlText, spec: exp.Expr | None, orders: Sequence[OrderTerm]) -> 
 
 def _offset(sql: SqlText, spec: exp.Expr, which: str, orders: Sequence[OrderTerm]) -> int | None:
     """Return a bound of a frame as the number of rows or µs after the row, negative before it; None if
-    it is unbounded.
-    """
+    it is unbounded."""
     bound = spec.args.get(which)
     if bound in (None, "CURRENT ROW"):
         return 0
@@ -243,8 +241,7 @@ class _OverCall:
     @property
     def same(self) -> tuple[str, str, FrameSpec]:
         """Return the common part of calls with one frame; calls of frames that extend to following rows
-        are computed together.
-        """
+        are computed together."""
         frame = self.frame
         if frame.needs_later_rows:
             frame = replace(frame, preceding=0, following=1)

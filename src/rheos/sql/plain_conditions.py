@@ -1,6 +1,5 @@
 """Conditions and joins that are other ways to write simpler ones, rewritten before they are planned:
-ANY and ALL, comparisons of several values, IN (VALUES ...), BETWEEN SYMMETRIC, SEMI and ANTI JOIN.
-"""
+ANY and ALL, comparisons of several values, IN (VALUES ...), BETWEEN SYMMETRIC, SEMI and ANTI JOIN."""
 
 from __future__ import annotations
 
@@ -140,8 +139,7 @@ def _with_query(node: exp.Expr, query: exp.Query, *, is_any: bool) -> exp.Expr:
 
 def _replace_semi_join(join: exp.Join) -> None:
     """Replace a SEMI or ANTI JOIN by EXISTS in WHERE. A join that decides for later outer joins, and
-    USING with several tables to its left, are kept, and refused later.
-    """
+    USING with several tables to its left, are kept, and refused later."""
     select, kind = join.parent, join.args.get("kind")
     if kind not in ("SEMI", "ANTI") or not isinstance(select, exp.Select):
         return

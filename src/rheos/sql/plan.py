@@ -457,8 +457,7 @@ class Union(PlanNode):
 
 def filtered(input: PlanNode, condition: pl.Expr, *, pinned: bool = False) -> Filter:
     """Return a filter. For upserts, a condition on more than their key also reads the previous
-    versions.
-    """
+    versions."""
     changes = input.changes
     if changes is not None and not set(condition.meta.root_names()) <= set(changes.key):
         input = retracting(input)
@@ -493,8 +492,7 @@ def retracting(input: PlanNode) -> PlanNode:
 
 def rekeyed(input: PlanNode, keys: Sequence[str]) -> PlanNode:
     """Return rows that are exchanged by these keys. A row that may move to another key is retracted at
-    the old one.
-    """
+    the old one."""
     changes = input.changes
     same = changes is None or not changes.key or {*keys} <= {*changes.key}
     return input if same else retracting(input)
@@ -513,8 +511,7 @@ def renamed(input: PlanNode, names: tuple[str, ...]) -> PlanNode:
 
 def with_keys(input: PlanNode, keys: Sequence[Typed], what: str) -> tuple[PlanNode, tuple[str, ...]]:
     """Return the rows with a column for each key, and the names of these columns. `what` is the prefix
-    of the computed ones.
-    """
+    of the computed ones."""
     exprs = [pl.col(column.name) for column in input.columns]
     columns = [*input.columns]
     names: list[str] = []

@@ -227,8 +227,7 @@ class Planner:
 
     def _filter_rows(self, relation: SqlRelation, conditions: Sequence[exp.Expr]) -> SqlRelation:
         """Return the rows for which all conditions hold. A bound on the row number becomes the first n
-        rows.
-        """
+        rows."""
         plan, scope = relation.plan, NameScope(self.sql, relation.tables)
         rest, tables = [], relation.tables
         rank = rank_of(plan)

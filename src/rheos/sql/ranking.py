@@ -172,9 +172,8 @@ def _in_window(
 
 
 def known_by_key(sql: SqlText, node: exp.Expr, plan: PlanNode, keys: list[str]) -> PlanNode:
-    """Return an updating table's plan with its key. For other keys, changes contain the old
-    rows, too.
-    """
+    """Return an updating table's plan with its key. For other keys, changes contain the old rows,
+    too."""
     changes = plan.changes
     if changes is None:
         return plan
@@ -306,8 +305,7 @@ def rank_of(plan: PlanNode) -> str | None:
 
 def bound(condition: exp.Expr, is_rank: object) -> int | None:
     """Return the number of rows of each key that pass a condition; None if it does not bound the row
-    number.
-    """
+    number."""
     assert callable(is_rank)
     if isinstance(condition, exp.Paren):
         return bound(condition.this, is_rank)
@@ -355,8 +353,7 @@ def limited(sql: SqlText, plan: PlanNode, n: int) -> PlanNode:
 
 def numbered(plan: PlanNode) -> PlanNode:
     """Return all rows with their numbers, if these are final: for append-only rows in the order of
-    event time. Other orders are unchanged.
-    """
+    event time. Other orders are unchanged."""
     below = plan
     while isinstance(below, Filter | Project | CallPlan):
         below = below.input
@@ -390,8 +387,7 @@ def _counted(plan: RankedRows) -> PlanNode:
 
 def by_first(plan: RankedRows) -> PlanNode:
     """Return the input with the column of the order first: rows of the same time are compared column by
-    column.
-    """
+    column."""
     columns = sorted(plan.input.columns, key=lambda column: column.name != plan.by)
     return projected(plan.input, tuple(pl.col(column.name) for column in columns), tuple(columns))
 

@@ -116,7 +116,7 @@ class RowPattern:
 
     def endless(self, conditions: Mapping[str, Condition]) -> RowVariable | None:
         """Return a variable that would match all remaining rows: greedy, without an upper limit and
-        without a condition; None if the pattern has none."""
+        without a condition; None if there is no such variable."""
         for each in self.node.find_all(RepeatedRowPart):
             if each.args.get("most") is None and not each.args["reluctant"]:
                 found = _takes_all(each, conditions)
@@ -170,9 +170,8 @@ def _part(
 
 
 def _takes_all(node: exp.Expr, conditions: Mapping[str, Condition]) -> RowVariable | None:
-    """Return a variable without a condition, by which the node matches any row; None if there is
-    none.
-    """
+    """Return a variable without a condition, by which the node matches any row; None if there is no
+    such variable."""
     match node:
         case RowVariable():
             return None if conditions[node.this.name] else node
@@ -216,8 +215,7 @@ def _begins(node: exp.Expr) -> Iterator[RowVariable]:
 
 def _rows_before(node: exp.Expr, variable: str) -> int | None:
     """Return the minimum number of rows before a variable's first occurrence; None if it does not
-    occur.
-    """
+    occur."""
     match node:
         case RowVariable():
             return 0 if node.this.name == variable else None

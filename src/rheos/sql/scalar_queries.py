@@ -43,8 +43,7 @@ def with_scalars(
     planner: Planner, relation: SqlRelation, nodes: Iterable[exp.Expr]
 ) -> tuple[SqlRelation, list[exp.Expr]]:
     """Return the rows with a column for each scalar subquery, and the expressions that read these
-    columns. Raise ProgramError or SchemaError.
-    """
+    columns. Raise ProgramError or SchemaError."""
     left = []
     for node in nodes:
         now = node

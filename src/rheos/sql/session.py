@@ -48,8 +48,7 @@ class SqlSession:
         self, env: Environment, explain: Callable[[Callable[[], DataStream], str], str]
     ) -> None:
         """Create the state of an environment. `explain` describes how the stream that its argument
-        creates would run, after a logical plan.
-        """
+        creates would run, after a logical plan."""
         self._env = env
         self._explain = explain
         self.catalog = Catalog(read=self._read)
@@ -143,8 +142,7 @@ class SqlSession:
 
     def script(self, text: Any, file: str | None = None) -> None:
         """Execute the statements of a string. If it is the content of a file, errors begin with the
-        line of their statement.
-        """
+        line of their statement."""
         sql = replace(_text(text), file=file)
         with _add_sql(sql):
             parsed = parse(sql)
@@ -154,16 +152,14 @@ class SqlSession:
 
     def carry_out(self, sql: SqlText, statement: exp.Expr) -> None:
         """Execute a statement; its inserts take effect with the next `write`. Raises ProgramError,
-        SchemaError.
-        """
+        SchemaError."""
         site = sql.site_of(statement) or call_site()
         with done_for(site), located(site), _add_sql(sql, statement):
             ScriptStatements(sql, self).run(statement)
 
     def write(self) -> None:
         """Add the INSERTs since the last call to the program, planned together. Raise ProgramError or
-        SchemaError.
-        """
+        SchemaError."""
         new = self.inserts[self._lowered :]
         self._lowered = len(self.inserts)
         for each, plan in zip(new, pushed([each.plan for each in new]), strict=True):
@@ -187,8 +183,7 @@ class SqlSession:
 
     def explanation(self, sql: SqlText, query: exp.Expr, table: DeclaredTable | None = None) -> str:
         """Describe the plan of a query whose rows go to `table`, if any, and how it would run.
-        Raise ProgramError or SchemaError.
-        """
+        Raise ProgramError or SchemaError."""
         if not isinstance(query, exp.Query | exp.Values):
             raise sql.error("EXPLAIN takes a query", query, "write EXPLAIN SELECT ... FROM ...")
         return self._explanation(self._pushed(sql, query), table)

@@ -28,8 +28,7 @@ _OF_JOBS = {
 
 def set_setting(sql: SqlText, session: SqlSession, node: exp.Set) -> None:
     """Apply SET to the following statements. A setting of Flink or Spark that concerns only how a job
-    runs is ignored with a note. Raise ProgramError.
-    """
+    runs is ignored with a note. Raise ProgramError."""
     if not node.expressions:
         raise sql.error("SET needs a name and a value", node, "write SET state_ttl = '7d'")
     pair = node.expressions[0].this

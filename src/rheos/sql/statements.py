@@ -273,8 +273,7 @@ class ScriptStatements:
         self, node: exp.Insert, named: exp.Expr, target: DeclaredTable, plan: PlanNode
     ) -> tuple[list[str], dict[str, exp.Expr]]:
         """Return the columns of the table that the query's columns go to, in their order, and the
-        values of PARTITION (column = value).
-        """
+        values of PARTITION (column = value)."""
         fixed: dict[str, exp.Expr] = {}
         partition = named.args.get("partition")
         for each in [] if partition is None else partition.expressions:
@@ -314,8 +313,7 @@ class ScriptStatements:
         node: exp.Insert,
     ) -> PlanNode:
         """Return the rows with the columns of the table. Those of the query are assigned by position,
-        `fixed` ones have one value.
-        """
+        `fixed` ones have one value."""
         by_name = dict(zip(names, plan.columns, strict=True))
         written = dict(zip(names, _items(node.expression, len(names)), strict=True))
         exprs, columns = [], []

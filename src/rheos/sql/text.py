@@ -37,8 +37,7 @@ class Span:
 
 def span_of(node: exp.Expr) -> Span | None:
     """Return the span of a node, from its first token with a position to its last. A node without such
-    tokens has the span of its parent.
-    """
+    tokens has the span of its parent."""
     at: exp.Expr | None = node
     while at is not None:
         placed = [each.meta for each in at.walk() if "start" in each.meta]
@@ -78,16 +77,14 @@ class SqlText:
         names_them: bool = True,
     ) -> SchemaError:
         """Return the error for an unknown name, with similar names, and all known names after `listed`
-        unless there are too many.
-        """
+        unless there are too many."""
         hint = names_hint(name, known, listed) if names_them else meant(name, known) + listed
         hint = foreign_hint(name) + hint
         return self.wrong_type(f"unknown {what} {name!r}", at, hint)
 
     def only(self, node: exp.Expr, handled: Iterable[str], where: str = "") -> None:
         """Raise ProgramError if the node has more parts than those that are `handled`, so that no part
-        of the SQL is silently ignored.
-        """
+        of the SQL is silently ignored."""
         known = {*handled}
         for name, value in node.args.items():
             if name in known or value is None or value is False or value == []:
@@ -107,8 +104,7 @@ class SqlText:
 
     def place(self, number: exp.Literal, columns: int) -> int:
         """Return the index of a column of SELECT that GROUP BY or ORDER BY gives by its position.
-        Raise ProgramError.
-        """
+        Raise ProgramError."""
         place = int(number.name) if number.name.isdecimal() else 0
         if not 1 <= place <= columns:
             known = number_of(columns, "column")

@@ -153,9 +153,8 @@ def as_decimal(kind: pl.DataType) -> pl.Decimal:
 
 
 def common(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
-    """Return the type in which values of both types are compared, or form one column; None if there is
-    none.
-    """
+    """Return the type in which values of both types are compared, or form one column; None if they
+    have no such type."""
     if left == right:
         return left
     if left == NULL:
@@ -187,8 +186,7 @@ def _common_number(left: pl.DataType, right: pl.DataType) -> pl.DataType:
 
 def cast(value: pl.Expr, kind: pl.DataType, to: pl.DataType) -> pl.Expr | None:
     """Return the values as another type, with null for values that it cannot represent; None if there
-    is no such cast.
-    """
+    is no such cast."""
     if kind == to:
         return value
     if kind == NULL:

@@ -17,8 +17,7 @@ from rheos.core.graph.row_functions import of_columns, of_one_length
 
 def of_values(compute: Callable[..., Any], inputs: Sequence[pl.Expr], returns: pl.DataType) -> pl.Expr:
     """Return an expression that applies a function of a module to the values of each row. If one of
-    them is null, so is the result.
-    """
+    them is null, so is the result."""
     return of_columns(partial(_computed, compute=compute, returns=returns), inputs, returns)
 
 

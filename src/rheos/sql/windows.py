@@ -175,8 +175,7 @@ def windowed_below(plan: PlanNode) -> WindowedRows | None:
 
 def settled(plan: PlanNode) -> Columns:
     """Return the columns of rows whose window function is no longer visible. If their windows have not
-    ended, they are plain columns.
-    """
+    ended, they are plain columns."""
     if windowed_below(plan) is None:
         return plan.columns
     return tuple(

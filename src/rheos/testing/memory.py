@@ -119,8 +119,7 @@ def _known_as(name: StagedRows) -> tuple[OperatorId, bytes]:
 @dataclass(frozen=True, eq=False)
 class MemorySink(Sink):
     """A sink that writes into `target`, such as `testing.MemorySink(testing.MemoryTable())`. It runs
-    within one process only.
-    """
+    within one process only."""
 
     in_process = True
     takes_changes = True

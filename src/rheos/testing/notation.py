@@ -36,8 +36,7 @@ NULL = "null"
 
 def distance_ms(text: str) -> int:
     """Return a distance from the start of the timeline, or between two times, in ms. Raise ProgramError
-    if the string is not a distance.
-    """
+    if the string is not a distance."""
     if _NUMBER.fullmatch(text):
         return round(float(text) * 1000)
     return signed_duration_ms(text)
@@ -59,8 +58,7 @@ def shown_distance(ms: int) -> str:
 
 def pieces(text: str, ends: Callable[[str], bool]) -> Iterator[str]:
     """Split a string at the characters that end a piece, outside of quotes and brackets. Raises
-    ProgramError if a quote or a bracket is not closed.
-    """
+    ProgramError if a quote or a bracket is not closed."""
     piece, depth, quoted, escaped = "", 0, False, False
     for char in text:
         if quoted:

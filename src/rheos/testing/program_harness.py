@@ -4,7 +4,6 @@
 def per_user(clicks):
     return clicks.key_by("user").running(n=rh.agg.count())
 
-
 with testing.Harness(per_user, {"user": str}) as harness:
     harness.give({"user": "ada"}, {"user": "bob"})
     harness.restart()
@@ -409,8 +408,7 @@ def _refuse_times_behind(operators: Iterable[PlannedOperator]) -> None:
 
 def _named(inputs: Any) -> dict[str, Any]:
     """Return the columns of the inputs by name. In a dict of columns the values are types; in a dict of
-    inputs they are columns.
-    """
+    inputs they are columns."""
     if isinstance(inputs, Mapping) and any(
         isinstance(each, Mapping | pa.Schema) or hasattr(each, "__dataclass_fields__")
         for each in inputs.values()

@@ -43,16 +43,14 @@ def _seeds(text: str) -> list[int]:
 @pytest.fixture(scope="session")
 def rheos_seeds(request: pytest.FixtureRequest) -> list[int]:
     """Return the seeds for `rheos.testing.simulate(..., seeds=rheos_seeds)`: five, or those of the
-    command line (`--rheos-seeds=0-99`).
-    """
+    command line (`--rheos-seeds=0-99`)."""
     return list(request.config.getoption("--rheos-seeds"))
 
 
 @pytest.fixture
 def rheos_harness() -> Iterator[Callable[..., Harness]]:
     """Return a function that creates a `rheos.testing.Harness`. The harness is closed when the test
-    ends.
-    """
+    ends."""
     from contextlib import ExitStack
 
     from rheos.testing import Harness
@@ -68,8 +66,7 @@ def rheos_harness() -> Iterator[Callable[..., Harness]]:
 @pytest.fixture
 def rheos_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Create a folder in which running jobs are registered, so that jobs of a test do not appear in the
-    user's `rheos jobs`.
-    """
+    user's `rheos jobs`."""
     home = tmp_path_factory.mktemp("rheos-home")
     monkeypatch.setenv("RHEOS_HOME", str(home))
     return home

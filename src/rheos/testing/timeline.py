@@ -4,7 +4,6 @@
 def alerts(visits):
     return visits.key_by("user").window(rh.Tumbling("10s")).aggregate(n=rh.agg.count())
 
-
 testing.check_timeline(
     alerts,
     '''

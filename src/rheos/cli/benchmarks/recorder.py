@@ -70,8 +70,7 @@ class Histogram:
 
     def quantile(self, share: float) -> float | None:
         """Return the value below which `share` of all values are (0 < share <= 1): the middle of its
-        bucket. None if nothing was counted.
-        """
+        bucket. None if nothing was counted."""
         total = self.count
         if total == 0:
             return None
@@ -150,8 +149,7 @@ class Recorder:
 
 def memory_mib() -> float:
     """Return the resident memory of this process; its peak if the system does not report the current
-    value.
-    """
+    value."""
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     except OSError:

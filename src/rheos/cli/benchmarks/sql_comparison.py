@@ -19,8 +19,7 @@ Measure = Callable[[str], dict[str, Any]]
 @dataclass(frozen=True)
 class ProgramPair:
     """Comparison of two programs: the first should reach `target` of the other's records in the same
-    processor time.
-    """
+    processor time."""
 
     name: str
     baseline: str
@@ -52,8 +51,7 @@ class Comparison:
     @property
     def processor_time_ratio(self) -> float:
         """Return the ratio of records per processor time. It is less sensitive than the rate to other
-        load on the machine.
-        """
+        load on the machine."""
         return median(1 / ratio for ratio in self._ratios("processor_us_per_record"))
 
     @property
@@ -69,8 +67,7 @@ class Comparison:
 
 def run_pairs(pairs: Sequence[ProgramPair], measure: Measure, rounds: int = ROUNDS) -> list[Comparison]:
     """Measure each pair this many times. The two programs of a pair run one after the other, and take
-    turns at going first, so that other load on the machine affects both.
-    """
+    turns at going first, so that other load on the machine affects both."""
     found: dict[ProgramPair, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
         pair: ([], []) for pair in pairs
     }

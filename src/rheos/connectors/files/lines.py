@@ -202,8 +202,7 @@ class LinesDecoder(ChunkDecoder):
 
     def _beginning(self) -> tuple[bytes | None, LineCursor, bytes]:
         """Return the header, the start of the first record, and the bytes after it that were already
-        read.
-        """
+        read."""
         data = self._file.read(len(_BOM))
         if data.startswith(_UTF_16):
             raise InputError(f"{self._path} begins like a file in UTF-16", hint=NOT_UTF_8)

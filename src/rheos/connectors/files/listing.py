@@ -101,8 +101,7 @@ def list_watched(
 
 def size_of(path: str) -> int | None:
     """Return the size of a file in bytes; None if it does not exist or its storage does not report the
-    size. Raises InputError.
-    """
+    size. Raises InputError."""
     system, inner = url_to_fs(path)
     system.invalidate_cache()
     try:

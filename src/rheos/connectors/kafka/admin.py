@@ -25,8 +25,7 @@ def admin_client(options: ClientOptions, client_id: str, on_error: Callable[[Any
 def answer(admin: Any, future: Any, give_up: Callable[[], None]) -> Any:
     """Return the result of a request, or raise its error. The request has its own time limit. While it
     waits, `answer` calls `give_up` repeatedly. `give_up` raises an error if waiting is pointless,
-    because the client reports a refusal by the brokers only through its error callback.
-    """
+    because the client reports a refusal by the brokers only through its error callback."""
     while True:
         try:
             return future.result(_LOOK_EVERY_S)

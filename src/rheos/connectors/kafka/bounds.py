@@ -63,9 +63,8 @@ class Cluster(Protocol):
         ...
 
     def at(self, partitions: Sequence[Partition], ms: int) -> Offsets:
-        """Return the offset of the first record at or after `ms`; partitions without one are
-        left out.
-        """
+        """Return the offset of the first record at or after `ms`; partitions without one are left
+        out."""
         ...
 
     def committed(self, partitions: Sequence[Partition], group: str) -> Offsets:
@@ -147,8 +146,7 @@ def resolved_starts(
 
 def check_given_starts(start: OffsetsBound, latest: Offsets) -> None:
     """Raise InputError if the user has set an offset beyond the end of its partition, `latest`. The job
-    would otherwise read nothing at first, and fail later.
-    """
+    would otherwise read nothing at first, and fail later."""
     for at, offset in start.offsets:
         if offset > latest.get(at, offset):
             raise InputError(

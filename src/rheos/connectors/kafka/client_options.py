@@ -57,8 +57,7 @@ _OWNED: Mapping[str, str] = {
 @dataclass(frozen=True, repr=False)
 class ClientOptions:
     """Options to connect to a cluster. They are sent to the workers with the program, including
-    secrets.
-    """
+    secrets."""
 
     brokers: str
     options: tuple[tuple[str, Value], ...] = ()
@@ -72,8 +71,7 @@ class ClientOptions:
         owned: Mapping[str, str] | None = None,
     ) -> ClientOptions:
         """Create options from a user's arguments. `owned` maps further names that a user may not set to
-        a hint. Raises ProgramError, which shows no value.
-        """
+        a hint. Raises ProgramError, which shows no value."""
         addresses: list[Any] = [brokers]
         if isinstance(brokers, Iterable) and not isinstance(brokers, str):
             addresses = list(brokers)

@@ -39,8 +39,7 @@ REACHED_WITHIN_S = 30.0
 _ASKED_AGAIN_S = 1.0
 _UNREACHED = ("_TRANSPORT", "_RESOLVE")
 """Errors that the client reports through its callback if no broker is reachable; the calls themselves
-only time out.
-"""
+only time out."""
 _NO_COORDINATOR = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 _INTERNAL = "__"
 """Prefix of the brokers' internal topics, which no pattern matches."""
@@ -191,8 +190,7 @@ class _Brokers:
 
     def _names(self) -> list[str]:
         """Return the names of all topics. Waits for a cluster that is down, but not if it refuses this
-        client.
-        """
+        client."""
         deadline = time.monotonic() + self._within_s
         while True:
             try:
@@ -245,8 +243,7 @@ class _Brokers:
 
     def _asked_until_it_knows(self, ask: Callable[[], Any], doing: str) -> Any:
         """Repeat a request while the broker reports no group coordinator: it does so while it creates
-        the topic for the groups' offsets.
-        """
+        the topic for the groups' offsets."""
         deadline = time.monotonic() + self._within_s
         while True:
             try:

@@ -50,8 +50,7 @@ AWAY = "brokers_away"
 _WAIT_S = 0.1
 _STALLED_S = 1.0
 """Time without any read after which full partitions are paused, even if no other partition is known to
-have more: the client's own queue may be full of their messages and block other partitions.
-"""
+have more: the client's own queue may be full of their messages and block other partitions."""
 _ENDS_EVERY_S = 0.5
 """Interval at which the partitions' ends, as known to the client, are recorded."""
 _FEW_BYTES = 1 << 18
@@ -68,8 +67,7 @@ POLL = OutsideCall(
 _END_WITHIN_S = 1.0
 """Maximum time that `close` waits for the thread. The client waits for offsets that the group has not
 confirmed, for minutes if no broker is up. These offsets are only for monitoring, and the next attempt
-does not need them. The thread then closes the client by itself, or ends with the process.
-"""
+does not need them. The thread then closes the client by itself, or ends with the process."""
 _FETCHING: Mapping[str, Any] = {
     "fetch.wait.max.ms": 100,
     # Time for which a partition is not fetched once the queue is full. With the default of a second, a
@@ -179,8 +177,7 @@ class TopicConsumer(SourceClient):
 
     def completed(self, positions: Mapping[str, bytes]) -> None:
         """Let the thread commit the offsets to the group, for monitoring. A commit from the calling
-        thread would block while the thread has nothing to poll.
-        """
+        thread would block while the thread has nothing to poll."""
         if self._group is None:
             return
         offsets = []

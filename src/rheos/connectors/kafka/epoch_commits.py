@@ -37,8 +37,7 @@ class Fence:
 @dataclass(frozen=True, slots=True)
 class ReadMark:
     """Read the mark. The answer is None if the broker has no mark. Waits for transactions whose offsets
-    are not settled.
-    """
+    are not settled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,8 +97,7 @@ def kafka_error(
     error: Any, doing: str, options: ClientOptions, *, record: str | None = None
 ) -> RheosError:
     """Translate a KafkaError, or an exception that contains one. `doing` begins the message, such as
-    "the topic 'a' cannot be written".
-    """
+    "the topic 'a' cannot be written"."""
     of = as_kafka_error(error)
     kind = _KINDS.get(of.name(), _AWAY) if of is not None else _AWAY
     why = options.redact(f"{of.str()} ({of.name()})" if of is not None else str(error))

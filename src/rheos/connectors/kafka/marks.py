@@ -59,8 +59,7 @@ class Mark:
     def read(self, within_s: float) -> tuple[int | None, Any]:
         """Return the mark, or None if there is no mark; and the group, in the client's form for a
         transaction. KS4: with isolation.level=read_committed the client requests stable offsets only,
-        and retries while the offsets of a transaction are not settled.
-        """
+        and retries while the offsets of a transaction are not settled."""
         kafka = client()
         consumer = None
         try:

@@ -83,8 +83,7 @@ FIELDS: Mapping[str, _Field] = {
 
 def named_fields(metadata: Any) -> tuple[tuple[str, str], ...]:
     """Return the requested fields with their columns, from a list of names or a mapping of fields to
-    columns. Raises ProgramError.
-    """
+    columns. Raises ProgramError."""
     hint = f'write metadata={{"timestamp": "sent_at"}}; the fields are {", ".join(FIELDS)}'
     if isinstance(metadata, str):
         metadata = [metadata]

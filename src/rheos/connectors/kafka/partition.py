@@ -185,8 +185,7 @@ class PartitionReader(SplitReader):
 
     def _next(self, max_rows: int) -> RecordChunk:
         """Return the buffered rows as one chunk of up to a batch: a reader that lags gets large
-        batches, and catches up.
-        """
+        batches, and catches up."""
         waiting = self._feed.chunks
         taken = [waiting.popleft()]
         rows = taken[0].rows.num_rows

@@ -45,8 +45,7 @@ _AT_ONCE = 512
 _GIVE_WAY_S = 1e-6
 """Pause with which the thread that writes a transaction yields the interpreter to the slot's thread.
 Otherwise the slot's thread would regain the interpreter only after the switch interval of 5 ms;
-measurements showed a quarter of its speed.
-"""
+measurements showed a quarter of its speed."""
 _WHEN_FULL_S = 0.005
 CLOSED_WITHIN_S = 5.0
 """Limit of the client for aborting an open transaction, in seconds."""

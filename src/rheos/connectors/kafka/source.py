@@ -177,8 +177,7 @@ class KafkaSource(Source):
     bounded: bool = field(init=False)
     now: dict[Partition, int] | None = None
     """Offset in each partition at which a run with `--until now` stops. Not stored, as the next run
-    stops elsewhere.
-    """
+    stops elsewhere."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", self.decoding.schema)

@@ -144,8 +144,7 @@ class StagedEpochs:
 
     def settle(self, epoch: StagedEpoch, noted: int) -> None:
         """Note that the epoch is committed, then remove its staged records. `noted` is the number in
-        the current note.
-        """
+        the current note."""
         if epoch.checkpoint > noted:
             self._folder.create(_note(epoch, epoch.checkpoint)).close()
             if noted:

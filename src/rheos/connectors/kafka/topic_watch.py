@@ -14,8 +14,7 @@ from rheos.core.errors import InputError
 EVERY_S = 10.0
 AGAIN_S = 1.0
 """Interval after which missing topics are looked up again: a broker that has just started may not know
-all topics yet, so the second lookup decides.
-"""
+all topics yet, so the second lookup decides."""
 
 
 class Topics(Protocol):
@@ -78,8 +77,7 @@ class TopicWatch:
 
     def out_of_range(self, split: PartitionSplit, next: int) -> InputError:
         """Return the error for a partition without a record at the next offset, or without earlier
-        records.
-        """
+        records."""
         self.topics_exist([split])
         at = (split.topic, split.partition)
         first, end = self._topics.earliest([at])[at], self._topics.latest([at])[at]

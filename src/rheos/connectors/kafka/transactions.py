@@ -234,8 +234,7 @@ class Transactions:
     @contextlib.contextmanager
     def _errors(self, producing: Producing | None) -> Iterator[None]:
         """Translate the client's errors to errors of Rheos. If a record was refused, raise the error
-        for that record.
-        """
+        for that record."""
         try:
             yield
         except RheosError:

@@ -40,8 +40,7 @@ REQUEST = OutsideCall(
 _REASON_CHARS = 500
 _MAY_PASS = (429, 500, 502, 503, 504)
 """Status codes of a request or an item that may succeed later: the server is overloaded or temporarily
-down.
-"""
+down."""
 _URL_HINT = 'write "https://host:9200", with user:password@ before the host if the server requires it'
 
 

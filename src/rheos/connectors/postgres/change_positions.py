@@ -93,8 +93,7 @@ def lsn_text(lsn: int) -> str:
 
 def left_at(history: str, timeline: int) -> int | None:
     """Return the position at which the server's log left a timeline, according to the history of its
-    current one; None if the log was never in that timeline.
-    """
+    current one; None if the log was never in that timeline."""
     for line in history.splitlines():
         fields = line.split()
         if len(fields) >= 2 and fields[0] == str(timeline):

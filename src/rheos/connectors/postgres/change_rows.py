@@ -37,8 +37,7 @@ class ChangeRows:
     columns: tuple[ReadColumn, ...]
     all_columns: tuple[str, ...] | None
     """Columns of the table, if all are read: any other column is an error. None if the user selected
-    columns.
-    """
+    columns."""
     key: tuple[str, ...]
     known: tuple[tuple[Known, str], ...]
     """Metadata fields of a change, and their columns."""
@@ -74,8 +73,7 @@ class ChangeRows:
 
     def places(self, relation: RelationMessage) -> list[int]:
         """Return the places of the columns in the relation's rows. Raises InputError if the table has
-        changed.
-        """
+        changed."""
         there = {column.name: place for place, column in enumerate(relation.columns)}
         wrong = ""
         for column in self.columns:

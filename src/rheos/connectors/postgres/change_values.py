@@ -32,8 +32,7 @@ _DIGITS = 38
 
 def read_as(column_type: str) -> pa.DataType:
     """Return the default Arrow type for a column type. Numbers of any length, and types without an
-    Arrow equivalent, become strings.
-    """
+    Arrow equivalent, become strings."""
     bare = re.sub(r"\(\d+\)", "", column_type)
     numeric = _NUMERIC.fullmatch(column_type)
     if numeric is not None and int(numeric[1]) <= _DIGITS:

@@ -1,6 +1,5 @@
 """Arrow's types and PostgreSQL's: which column accepts which type, and how values are written as
-strings.
-"""
+strings."""
 
 from __future__ import annotations
 
@@ -36,8 +35,7 @@ _NOT_OF_TEXT = frozenset(
 def column_types(type: pa.DataType) -> tuple[str, ...] | None:
     """Return the PostgreSQL types that accept values of the Arrow type, by name without parameters; the
     first is the type for a new table. None if no type does. Strings are also accepted by all types that
-    are not listed elsewhere, such as uuid and jsonb.
-    """
+    are not listed elsewhere, such as uuid and jsonb."""
     kinds = pa.types
     if kinds.is_dictionary(type):
         return column_types(type.value_type)
@@ -99,8 +97,7 @@ def new_type(type: pa.DataType) -> str:
 
 def as_csv(rows: Batch, numbers: pa.Array) -> pa.Buffer:
     """Convert rows to COPY (FORMAT csv), each after its number: nulls are bare, all other values are
-    quoted. Raises InputError, naming column and record, for a time that PostgreSQL would truncate.
-    """
+    quoted. Raises InputError, naming column and record, for a time that PostgreSQL would truncate."""
     columns = [numbers, *map(_as_text, exact_times(rows).columns)]
     names = [str(place) for place in range(len(columns))]
     out = pa.BufferOutputStream()

@@ -47,8 +47,7 @@ _SETTINGS = (
     "WHERE current_setting('synchronous_commit') = 'off'"
 )
 """Statements that fix three things: the string form of values, that a commit is on disk when it
-returns, and how soon the server notices that a client is gone.
-"""
+returns, and how soon the server notices that a client is gone."""
 
 
 def client() -> ModuleType:

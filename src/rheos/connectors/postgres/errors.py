@@ -88,8 +88,7 @@ def postgres_error(
     hint: str | None = None,
 ) -> RheosError:
     """Translate a psycopg.Error. `doing` begins the message, such as "the table counts cannot be
-    written".
-    """
+    written"."""
     said = [error.diag.message_primary or str(error).strip() or type(error).__name__]
     if error.diag.column_name and error.diag.column_name not in said[0]:
         said.append(f"column {error.diag.column_name}")

@@ -82,8 +82,7 @@ class ReplicationStream:
 
     def received(self, wait_s: float) -> Iterator[ReceivedMessage]:
         """Yield received messages; wait a while for the first. Raises RheosError if the stream has
-        ended.
-        """
+        ended."""
         waited = False
         while True:
             if time.monotonic() >= self._status_at_s:

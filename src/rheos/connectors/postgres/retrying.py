@@ -51,8 +51,7 @@ class RetryingSession:
 
     def do(self, work: Callable[[ServerSession], T]) -> T:
         """Return the result of `work`, which may be called several times: after a failure it is unknown
-        whether it took effect. Raises a RheosError.
-        """
+        whether it took effect. Raises a RheosError."""
         psycopg = client()
         for pause_s in self._pauses_s:
             try:

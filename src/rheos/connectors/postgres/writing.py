@@ -51,8 +51,7 @@ _AHEAD_BYTES = 256 << 20
 limit the writer accepts no more rows, and they wait."""
 _STAGED_WITHIN_S = 5.0
 """Seconds without progress after which the writer treats the server as down and writes rows to a file.
-The subtask is blocked for that time.
-"""
+The subtask is blocked for that time."""
 _FIRST_PAUSE_US = 1_000_000
 _LONGEST_PAUSE_US = 60_000_000
 _FOR_EVER_US = 1 << 62

@@ -119,8 +119,7 @@ _PASSES = (
     "BUSY ",
 )
 """Prefixes of replies of a server that refuses temporarily: it is starting, is a replica, lacks
-replicas, or is out of space.
-"""
+replicas, or is out of space."""
 _REFUSED = ("NOAUTH", "WRONGPASS", "NOPERM", "DENIED")
 
 

@@ -76,8 +76,7 @@ class KeyPattern:
 
     def keys(self, rows: pa.RecordBatch) -> pa.Array:
         """Return a column of `binary`; null if a part is null. Raises InputError, with the row, if a
-        value contains the separator after it, and such values are refused.
-        """
+        value contains the separator after it, and such values are refused."""
         parts: list[Any] = [self.texts[0]]
         for name, text in zip(self.columns, self.texts[1:], strict=True):
             value = to_bytes(rows.column(name))

@@ -285,8 +285,7 @@ class StreamReader(SplitReader):
 
 def _next_count(entries: Sequence[StreamEntry], count: int) -> int:
     """Return the number of entries to request in order to get about `_CHUNK_BYTES`, from a sample of
-    their sizes.
-    """
+    their sizes."""
     some = entries[:: len(entries) // _SAMPLED + 1]
     sizes = [len(name) + len(value) for entry in some for name, value in entry.fields.items()]
     fitting = _CHUNK_BYTES * len(some) // max(sum(sizes), 1)

@@ -134,9 +134,8 @@ def head(name: bytes, arguments: int) -> bytes:
 
 
 def of_texts(rows: pa.Array, counts: Numbers) -> CommandBuffer:
-    """Build commands from rows of bytes without nulls; `counts` is the number of commands in
-    each row.
-    """
+    """Build commands from rows of bytes without nulls; `counts` is the number of commands in each
+    row."""
     offsets, data = rows.buffers()[1:]
     ends = np.frombuffer(offsets, np.int32)[rows.offset : rows.offset + len(rows) + 1]
     begin, end = int(ends[0]), int(ends[-1])
@@ -160,8 +159,7 @@ def commands_with_optional(
 ) -> tuple[pa.Array, Flags]:
     """Build a command for each row from the `fixed` argument and those of the `optional` arguments that
     are not null. Each optional value contains `each` arguments. If all are null, the row has no
-    command. Also return which rows have a command.
-    """
+    command. Also return which rows have a command."""
     valid = [pc.is_valid(column).to_numpy(zero_copy_only=False) for column in optional]
     there = np.sum(valid, axis=0, dtype=np.int64)
     sizes = pa.array(2 + each * there).cast(pa.string()).cast(pa.binary())

@@ -68,8 +68,7 @@ class LineCutter:
 
     def end(self) -> list[bytes]:
         """Return the bytes after the last line end, once no more will follow; nothing if there are
-        none.
-        """
+        none."""
         begun, self._begun, self._skips = bytes(self._begun), bytearray(), False
         return self._fit([begun]) if begun else []
 

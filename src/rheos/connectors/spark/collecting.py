@@ -74,8 +74,7 @@ def _with_trailer(frame: DataFrame) -> DataFrame:
 
 def _partitions(sent: DataFrame) -> int:
     """Return the number of partitions of a collected frame: its plan is final, and nothing runs
-    again.
-    """
+    again."""
     query: Any = sent._jdf.queryExecution()
     return int(query.toRdd().getNumPartitions())
 

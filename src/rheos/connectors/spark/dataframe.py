@@ -28,8 +28,7 @@ POSITIONS = "a DataFrame"
 
 def dataframe_source(frame: Any, event_time: str | None = None) -> DataFrameSource:
     """Create the source of a DataFrame's rows. Raises ProgramError if the DataFrame cannot be read, and
-    SchemaError if a column has no type in Rheos or the event time is not a time.
-    """
+    SchemaError if a column has no type in Rheos or the event time is not a time."""
     if _checked(frame).isStreaming:
         raise ProgramError(
             "this DataFrame is streaming, but env.from_dataframe() reads a bounded one",

@@ -31,8 +31,7 @@ from rheos.core.errors import SchemaError
 
 _METADATA = b"SPARK::metadata::json"
 """Key under which a field of an Arrow schema stores the metadata of the Spark field; PySpark's own
-name.
-"""
+name."""
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 

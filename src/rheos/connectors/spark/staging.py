@@ -206,8 +206,7 @@ def stage(
     now_ms: int | None = None,
 ) -> Manifest:
     """Write the rows to this number of files and return the staging that then exists: this one, or that
-    of another driver that was faster. Raises like `staged`, and OSError.
-    """
+    of another driver that was faster. Raises like `staged`, and OSError."""
     system, root = url_to_fs(folder)
     staging = uuid4().hex[:12]
     task = WriteTask(f"{folder}/{staging}", schema, event_time)

@@ -68,15 +68,13 @@ _decoder_1: msgspec.json.Decoder[_Manifest1] = msgspec.json.Decoder(_Manifest1)
 
 def identity(root: str) -> str:
     """Return a folder's identity, independent of the place of its checkpoint directory:
-    `<job>/staged/<operator>`.
-    """
+    `<job>/staged/<operator>`."""
     return "/".join(root.strip("/").split("/")[-3:])
 
 
 def read_manifest(system: Any, root: str) -> Manifest | None:
     """Read the manifest; None if it does not exist. Raises UnrestorableError if it is damaged, belongs
-    to another folder, or lists files that do not exist.
-    """
+    to another folder, or lists files that do not exist."""
     try:
         data = system.cat_file(f"{root}/{MANIFEST}")
     except FileNotFoundError:

@@ -189,8 +189,7 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
 def _stored_type(kind: pa.DataType) -> pa.DataType:
     """Return the type in which values are stored. Parquet has no record without fields: a bool that is
     true or null replaces it. Every field is nullable, because Arrow's writer treats the fields of an
-    absent record as missing.
-    """
+    absent record as missing."""
     if pa.types.is_struct(kind):
         if not kind.num_fields:
             return pa.bool_()

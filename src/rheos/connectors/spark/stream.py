@@ -38,8 +38,7 @@ def stream_settings(
     trigger: Duration, available_now: bool, lanes: int, max_unread: int, retain: Duration
 ) -> StreamSettings:
     """Check the settings of a stream. Raises ProgramError for an invalid duration, and
-    ConfigurationError for a number that is out of range.
-    """
+    ConfigurationError for a number that is out of range."""
     for name, value, most in (("lanes", lanes, _MOST_LANES), ("max_unread", max_unread, 1_000_000)):
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
             raise ConfigurationError(

@@ -220,8 +220,7 @@ class _LaneReader(SplitReader):
 
 def _look(folder: StreamFolder, number: int, *, is_first: bool) -> Manifest | None:
     """Return the batch if it exists. Raises InputError if it was removed, and UnrestorableError if it
-    cannot appear, so that a reader never waits for a lost batch.
-    """
+    cannot appear, so that a reader never waits for a lost batch."""
     manifest = folder.batch(number)
     if manifest is not None or not is_first:
         return manifest

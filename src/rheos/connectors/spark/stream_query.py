@@ -38,8 +38,7 @@ from rheos.core.protocol.splits import LISTING_TRIES
 
 _MAX_DEATHS = 3
 """Maximum number of restarts without a batch in between; after that the attempt does not restart the
-query.
-"""
+query."""
 _LOOK_S = 0.1
 _REMOVED_AT_ONCE = 100
 _NOTED_WITHIN_S = 10
@@ -64,8 +63,7 @@ class StreamQuery:
         self._query: Any = None
         self._error: RheosError | None = None
         """Error that staging has raised in the current or last query, or the reason why no query was
-        started.
-        """
+        started."""
         self._first = 0
         """Number of the oldest batch that exists."""
         self._next = 0
@@ -84,8 +82,7 @@ class StreamQuery:
 
     def started(self) -> StagedStream:
         """Start the query and return the stream to read; with `available_now`, return after everything
-        is staged. Raises RheosError.
-        """
+        is staged. Raises RheosError."""
         try:
             return self._started()
         except OSError as error:

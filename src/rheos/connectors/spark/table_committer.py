@@ -137,8 +137,7 @@ class TransactionCommitter(TableCommitter):
     @abstractmethod
     def _appended(self, session: SparkSession, sink: str) -> int:
         """Return the highest checkpoint of the sink according to the table; 0 if the table has no
-        record.
-        """
+        record."""
 
     @abstractmethod
     def _append(self, session: SparkSession, rows: DataFrame, sink: str, checkpoint: int) -> None:
@@ -146,8 +145,7 @@ class TransactionCommitter(TableCommitter):
 
     def _sink(self, part: StagedPart) -> str:
         """Return the sink's identity in the table. A job that begins another log counts from one again,
-        so it needs another identity. Otherwise its new epochs could be taken for published ones.
-        """
+        so it needs another identity. Otherwise its new epochs could be taken for published ones."""
         log = hashlib.sha256(self.log.encode()).hexdigest()[:12]
         return f"rheos/{part.job}/{part.operator}/{log}"
 

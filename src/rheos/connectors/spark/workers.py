@@ -22,8 +22,7 @@ def module_absent(module: str, python: str) -> ConfigurationError:
 
 def module_lacking(text: str) -> ConfigurationError | None:
     """Translate Spark's error if a worker lacks a module before it can run a task of Rheos, such as
-    PyArrow, which Spark itself needs.
-    """
+    PyArrow, which Spark itself needs."""
     found = _LACKS.search(text)
     return None if found is None else module_absent(found[1], _python_of_workers())
 

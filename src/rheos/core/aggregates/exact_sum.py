@@ -219,8 +219,7 @@ def _added_as_floats(
 ) -> tuple[Floats, npt.NDArray[np.bool_]] | None:
     """Return the sums as two floats, added with one rounding, and a mask of the sums that lost more.
     Return None if a limb is not exactly a float. Most sums fit in two floats, and adding these takes a
-    tenth of the time.
-    """
+    tenth of the time."""
     if len(bins) > _FEW_BINS or bins[0] < -_NEAR or bins[-1] > _NEAR:
         return None
     largest = max(max(int(limbs[bin].max()), -int(limbs[bin].min())) for bin in bins)

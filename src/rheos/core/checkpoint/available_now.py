@@ -12,8 +12,7 @@ from rheos.core.protocol.ids import OperatorId
 class AvailableNow:
     """The subtasks of the running attempt that have caught up, by source. `sources` is empty if the job
     does not end by itself. A subtask that has caught up does not fall behind again in the run, so
-    repeated reports are harmless.
-    """
+    repeated reports are harmless."""
 
     def __init__(self, sources: frozenset[OperatorId]) -> None:
         self._sources = sources

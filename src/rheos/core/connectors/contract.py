@@ -241,8 +241,7 @@ class SinkWriter(ABC):
 
 class Committer(RedactedRepr, ABC):
     """A committer of rows that writers have staged. It runs on the I/O executor, and on the driver
-    during recovery.
-    """
+    during recovery."""
 
     @abstractmethod
     def commit(self, committables: Sequence[bytes]) -> None:

@@ -168,8 +168,7 @@ class ValueState(StateDeclaration, Generic[T]):
 
 class ListState(StateDeclaration, Generic[T]):
     """A list per key, declared as `rh.ListState(str)`: `append`, `extend`, iteration, `len()`,
-    `replace(values)`, `clear()`.
-    """
+    `replace(values)`, `clear()`."""
 
     kind = "list"
     _written_by = "write self.{name}.append(...), or self.{name}.replace([...])"
@@ -181,8 +180,7 @@ class ListState(StateDeclaration, Generic[T]):
 
 class MapState(StateDeclaration, Generic[K, V]):
     """A dict per key, declared as `rh.MapState(str, int)`: `[k]`, `get`, `in`, `items()`, `del`,
-    `len()`, `clear()`.
-    """
+    `len()`, `clear()`."""
 
     kind = "map"
     _written_by = "write self.{name}[key] = ..."
@@ -197,8 +195,7 @@ class MapState(StateDeclaration, Generic[K, V]):
 
 class ReducingState(StateDeclaration, Generic[T]):
     """One value per key, declared as `rh.ReducingState(int, max)`. The function combines added values
-    two at a time: `add(value)`, `value` (None if nothing was added), `clear()`.
-    """
+    two at a time: `add(value)`, `value` (None if nothing was added), `clear()`."""
 
     kind = "reducing"
     _written_by = "write self.{name}.add(...)"
@@ -224,8 +221,7 @@ class ReducingState(StateDeclaration, Generic[T]):
 
 class AggregatingState(StateDeclaration, Generic[A]):
     """One accumulator per key, declared as `rh.AggregatingState(Spread())`: `add(record)`, `value` (the
-    result of the accumulator; None if nothing was added), `clear()`.
-    """
+    result of the accumulator; None if nothing was added), `clear()`."""
 
     kind = "aggregating"
     _written_by = "write self.{name}.add(...)"
@@ -267,8 +263,7 @@ class UnkeyedStateDeclaration(StateDeclaration):
 class OperatorListState(UnkeyedStateDeclaration, Generic[T]):
     """A list per subtask, declared as `rh.OperatorListState(str)`: `append`, `extend`, iteration,
     `len()`, `replace(values)`, `clear()`. When a job is restored at another parallelism, Rheos
-    distributes the elements of all subtasks one by one.
-    """
+    distributes the elements of all subtasks one by one."""
 
     kind = "operator list"
     _written_by = "write self.{name}.append(...), or self.{name}.replace([...])"
@@ -280,8 +275,7 @@ class OperatorListState(UnkeyedStateDeclaration, Generic[T]):
 class OperatorUnionState(UnkeyedStateDeclaration, Generic[T]):
     """A list per subtask, like OperatorListState: `rh.OperatorUnionState(str)`. When a job is restored,
     each subtask gets the elements of all subtasks. In `open`, `replace` the list by the elements that
-    belong to the subtask; otherwise the list grows with every restore.
-    """
+    belong to the subtask; otherwise the list grows with every restore."""
 
     kind = "operator union"
     _written_by = "write self.{name}.append(...), or self.{name}.replace([...])"
@@ -293,8 +287,7 @@ class OperatorUnionState(UnkeyedStateDeclaration, Generic[T]):
 class BroadcastState(UnkeyedStateDeclaration, Generic[K, V]):
     """A dict that is equal in all subtasks, declared as `rh.BroadcastState(str, Rule)`: `[k]`, `get`,
     `in`, `items()`, `len()`. All methods may read it, but only `process_broadcast_element` may write
-    it, because its rows reach every subtask.
-    """
+    it, because its rows reach every subtask."""
 
     kind = "broadcast"
     _written_by = "write self.{name}[key] = ... in process_broadcast_element"

@@ -8,7 +8,6 @@ async def look_up(visit):
     await asyncio.sleep(0.005 * visit.page)
     return {"user": visit.user, "country": "uk" if visit.user == "ada" else "se"}
 
-
 check_example(
     OperatorExample(
         lambda visits: visits.map_async(look_up, returns={"user": str, "country": str}),

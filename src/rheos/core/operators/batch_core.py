@@ -18,17 +18,14 @@ class Streaks(rh.KeyedBatchFunction):
             yield rh.Emit(batch[third], rows=third)
             yield rh.Emit({"who": batch["who"].to_numpy()[rows], "length": length}, rows, "lengths")
 
-
 def streaks(draws):
     found = draws.key_by("who").process(Streaks(), returns=draws.schema)
     return {"streaks": found, "lengths": found.side_output("lengths")}
-
 
 @dataclass
 class Length:
     who: str
     length: int
-
 
 Streaks.side_outputs = {"lengths": Length}
 

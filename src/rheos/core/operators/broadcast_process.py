@@ -12,7 +12,6 @@ class Convert(rh.BroadcastProcessFunction):
     def process_broadcast_element(self, rate, ctx: rh.ProcessContext):
         self.rates[rate.currency] = rate.euros
 
-
 check_example(
     OperatorExample(
         lambda sales, rates: sales.connect(rates.broadcast()).process(

@@ -7,7 +7,6 @@ function accepts null there. The result is then null.
 def dollars(cents: int) -> float:
     return cents / 100
 
-
 check_example(
     OperatorExample(
         lambda sales: sales.transformation.then(

@@ -11,7 +11,6 @@ class Both(rh.CoProcessFunction):
         if gift.count:
             yield {"item": gift.item, "count": -gift.count}
 
-
 sales = pa.schema([("item", pa.string()), ("count", pa.int64())])
 gifts = pa.schema([("item", pa.string()), ("count", pa.int64()), ("to", pa.string())])
 check_example(

@@ -8,16 +8,13 @@ class Reading:
     degrees: float
     at: int
 
-
 @dataclass
 class Warm:
     sensor: str
     since: int
     until: int | None
 
-
 LIMITS = {"kitchen": 25.0, "cellar": 15.0}
-
 
 @rh.compiled
 class Warmth(rh.KeyedProcessFunction):
@@ -35,7 +32,6 @@ class Warmth(rh.KeyedProcessFunction):
 
     def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Iterator[Warm]:
         yield Warm(ctx.key, timestamp - 10, None)
-
 
 check_example(
     OperatorExample(

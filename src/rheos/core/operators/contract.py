@@ -252,8 +252,7 @@ class RowOrder(Enum):
     """The output depends on no order: each row is processed independently."""
     OF_SPLIT = "of split"
     """The output depends on the order within a split. Across splits, event time decides the order, or
-    rows are independent.
-    """
+    rows are independent."""
     OF_ARRIVAL = "of arrival"
     """The output depends on the order in which the rows of all splits and ports arrive."""
 
@@ -431,8 +430,7 @@ class StartedWork(ABC):
     def ready(self) -> bool:
         """Whether `finish` may be called. The task reads it often, so it is fast. Reading it also
         collects answers that have arrived and retries failed calls. It raises an error to end the
-        attempt.
-        """
+        attempt."""
 
     def wake_after_us(self) -> int | None:
         """Return the time in µs after which to read `ready` again, while it is False. None: a

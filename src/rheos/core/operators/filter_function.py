@@ -4,7 +4,6 @@
 def is_new(click) -> bool:
     return click.seen == 0
 
-
 check_example(
     OperatorExample(
         lambda clicks: clicks.filter(is_new),

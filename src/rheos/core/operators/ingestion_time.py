@@ -17,7 +17,6 @@ def build(env):
     counts = clicks.key_by("page").window(rh.Tumbling("1s")).aggregate(n=rh.agg.count())
     return {"counts": counts, "late": counts.side_output("late")}
 
-
 done = simulate(build)
 assert sum(done.rows["counts"]["n"].to_pylist()) == 3
 assert done.rows["late"].num_rows == 0

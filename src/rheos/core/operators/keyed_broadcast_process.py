@@ -20,7 +20,6 @@ class Alarm(rh.KeyedBroadcastProcessFunction):
         if self.n.value > self.most["clicks"]:
             yield {"user": ctx.key, "clicks": self.n.value}
 
-
 check_example(
     OperatorExample(
         lambda clicks, limits: clicks.key_by("user")

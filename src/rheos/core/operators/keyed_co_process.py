@@ -16,7 +16,6 @@ class Matched(rh.KeyedCoProcessFunction):
     def on_timer(self, timestamp: int, ctx: rh.KeyedContext):
         yield {"order": ctx.key, "open": self.ordered.value - (self.paid.value or 0)}
 
-
 check_example(
     OperatorExample(
         lambda orders, payments: orders.key_by("id")

@@ -6,11 +6,9 @@ Emitted records inherit the hidden columns of their input record, including its 
 def dozens(sale):
     return {"item": sale.item, "dozens": sale.count / 12}
 
-
 def packets(sale):
     for number in range(sale.count // 12):
         yield {"item": sale.item, "number": number}
-
 
 schema = pa.schema([("item", pa.string()), ("count", pa.int64())])
 sales = [{"item": "tea", "count": 30}, {"item": "jam", "count": 6}]

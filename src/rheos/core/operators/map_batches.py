@@ -4,7 +4,6 @@
 def add_tax(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(tax=frame["price"] * 0.25)
 
-
 check_example(
     OperatorExample(
         lambda sales: sales.map_batches(add_tax, returns={"item": str, "price": int, "tax": float}),

@@ -9,7 +9,6 @@ class New(rh.ProcessFunction):
             self.seen.append(click.user)
             yield {"user": click.user, "at": ctx.timestamp}
 
-
 check_example(
     OperatorExample(
         lambda clicks: clicks.process(New(), returns={"user": str, "at": int}),

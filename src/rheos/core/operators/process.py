@@ -14,7 +14,6 @@ class Visits(rh.KeyedProcessFunction):
         yield {"user": ctx.key, "ended": timestamp, "clicks": self.n.value}
         self.n.clear()
 
-
 check_example(
     OperatorExample(
         lambda clicks: clicks.key_by("user").process(

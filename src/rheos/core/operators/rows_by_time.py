@@ -21,13 +21,11 @@ class Pauses(rh.KeyedProcessFunction):
             yield {"user": ctx.key, "at": click.at, "pause": click.at - self.last.value}
         self.last.value = click.at
 
-
 def pauses(clicks):
     found = clicks.key_by("user").process(
         Pauses(), order="event_time", returns={"user": str, "at": int, "pause": int}
     )
     return {"pauses": found, "late": found.side_output("late")}
-
 
 check_example(
     OperatorExample(

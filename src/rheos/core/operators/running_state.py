@@ -216,8 +216,7 @@ class RunningState:
         return np.flatnonzero(self._changed[: len(self._index)])
 
     def is_occupied(self, at: Ints | None = None) -> Ints | None:
-        """Return which of these slots, or of all, belong to keys with rows. None means all
-        slots."""
+        """Return which of these slots, or of all, belong to keys with rows. None means all slots."""
         counter = self._counted_by
         if counter is None:
             return at

@@ -5,7 +5,6 @@ checkpoint.
 def build(env):
     return env.from_source(rh.collection([{"n": n} for n in range(100)]))
 
-
 for seed in range(3):  # Whatever goes wrong, each row is committed once.
     done = simulate(build, seed=seed)
     assert sorted(done.out["n"].to_pylist()) == list(range(100))

@@ -32,7 +32,6 @@ def build(env):
     counts = clicks.key_by("page").window(rh.Tumbling("10ms")).aggregate(n=rh.agg.count())
     return {"counts": counts, "late": counts.side_output("late")}
 
-
 done = simulate(build)
 assert sorted(done.rows["counts"]["n"].to_pylist()) == [1, 4]
 assert done.rows["late"]["at"].to_pylist() == [9]

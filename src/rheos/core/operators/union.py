@@ -6,7 +6,6 @@ def build(env):
     jam = env.from_source(rh.collection([{"item": "jam", "price": 6}]))
     return tea.union(jam)
 
-
 assert sorted(simulate(build).out["item"].to_pylist()) == ["jam", "tea"]
 ```
 """

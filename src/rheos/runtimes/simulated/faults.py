@@ -13,8 +13,7 @@ class SimulatedError(OSError):
 @dataclass(frozen=True)
 class Faults:
     """The rate of each fault, per second of virtual time: `testing.Faults(crash_slot=0.5)`. 0 means
-    never. Faults stop at `until_us`.
-    """
+    never. Faults stop at `until_us`."""
 
     crash_slot: float = 0.0
     """Sudden death of a worker."""
@@ -110,8 +109,7 @@ def _draw(rng: Random, share: float, low: float, high: float) -> float:
 @dataclass(frozen=True)
 class Requests:
     """The rate of each request per second of virtual time: `testing.Requests(savepoint=0.5)`. 0 means
-    never. They stop at `until_us`.
-    """
+    never. They stop at `until_us`."""
 
     cancel: float = 0.0
     """Cancellation of the job, which is then started again."""

@@ -119,8 +119,7 @@ _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 def interval_of(sql: SqlText, node: exp.Interval) -> timedelta | int:
     """Return the length of an interval; a number of months if its unit is months or years. Raises
-    ProgramError.
-    """
+    ProgramError."""
     sql.only(node, ("this", "unit"))
     unit = node.args.get("unit")
     hint = "write INTERVAL '10' MINUTE"

@@ -75,8 +75,7 @@ def nanvl(x: pl.Expr, y: pl.Expr) -> pl.Expr:
 @function("width_bucket", {"x": REAL, "least": REAL, "most": REAL, "count": WHOLE}, types.BIGINT)
 def width_bucket(x: pl.Expr, least: pl.Expr, most: pl.Expr, count: pl.Expr) -> pl.Expr:
     """Return the number of the bucket, from 1, among `count` of equal width. If `least` is greater than
-    `most`, the buckets descend.
-    """
+    `most`, the buckets descend."""
     valid = (count > 0) & (count < (1 << 63) - 1) & (least != most) & least.is_finite()
     rises = least < most
     low, high = pl.min_horizontal(least, most), pl.max_horizontal(least, most)

@@ -47,7 +47,7 @@ class Columns(Protocol):
     """Resolution of column names."""
 
     def column(self, node: exp.Column) -> Typed:
-        """Return the column. Raises SchemaError if there is none, or more than one."""
+        """Return the column. Raises SchemaError if no column has the name, or several do."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,7 @@ class Compiler:
 
     def compile(self, node: exp.Expr | None) -> Typed:
         """Compile an expression; `None` is one that the SQL lacks. Raises ProgramError, SchemaError at
-        its place in the SQL.
-        """
+        its place in the SQL."""
         if node is None:
             raise _MissingError
         found = self.instead(node)
@@ -100,8 +99,7 @@ class Compiler:
 
     def wrong_type(self, what: str, value: Typed, hint: str, at: exp.Expr | None = None) -> SchemaError:
         """Return the error for a value whose type does not fit, at its place or another; `what`
-        describes the requirement, as in "SIZE takes an ARRAY".
-        """
+        describes the requirement, as in "SIZE takes an ARRAY"."""
         return self.sql.wrong_type(
             f"{what}, but this is {types.name(value.type)}", at or value.node, hint
         )
@@ -140,8 +138,7 @@ class Compiler:
 
     def common(self, values: Sequence[Typed], where: str) -> tuple[list[Typed], pl.DataType]:
         """Cast the values to a common type, and return both. If one value is a time, string literals
-        are read as times.
-        """
+        are read as times."""
         kind: pl.DataType = types.NULL
         timed = next((each.type for each in values if _is_time(each.type)), None)
         if timed is not None:
@@ -176,8 +173,7 @@ class Compiler:
 
     def given(self, node: exp.Func, takes: Sequence[Takes]) -> list[Typed]:
         """Return the arguments of a call, checked and cast. Optional ones may be missing. Raise
-        ProgramError or SchemaError.
-        """
+        ProgramError or SchemaError."""
         least = sum(not each.optional for each in takes)
         if not least <= len(node.expressions) <= len(takes):
             counted = f"{least}" if least == len(takes) else f"{least} to {len(takes)}"

@@ -8,7 +8,6 @@ class Missed(rh.CoGroupFunction):
     def co_group(self, left: list, right: list, ctx: rh.WindowContext):
         yield {"page": ctx.key, "end": ctx.window.end_ms, "missed": len(left) - len(right)}
 
-
 check_example(
     OperatorExample(
         lambda shown, clicked: shown.key_by("page").co_group(

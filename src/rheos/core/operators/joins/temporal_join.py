@@ -67,8 +67,7 @@ from rheos.core.state.numbered_rows import Numbers
 from rheos.core.state.slots import Slots
 
 WAITING = (("left", "left behind"), ("right", "right behind"))
-"""Names of two states for each port: the buffered rows, and the watermark up to which rows were
-joined.
+"""Names of two states for each port: the buffered rows, and the watermark up to which rows were joined.
 """
 
 VERSIONS = "versions"

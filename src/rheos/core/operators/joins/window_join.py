@@ -10,7 +10,6 @@ def window(first_ms: int) -> dict:
     start = datetime.fromtimestamp(first_ms / 1000, UTC)
     return {"window_start": start, "window_end": start + timedelta(milliseconds=10)}
 
-
 shown = {"page": "home", "ad": 1, "at": 3}
 check_example(
     OperatorExample(

@@ -18,7 +18,6 @@ def rises(prices):
     found = prices.key_by("item").detect(pattern)
     return {"found": found, "timed out": found.side_output("timed_out")}
 
-
 tea = {"item": "tea"}
 came = check_example(
     OperatorExample(

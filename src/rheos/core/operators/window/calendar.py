@@ -20,7 +20,6 @@ def window(start_ms: int, end_ms: int) -> dict:
     times = [epoch + timedelta(milliseconds=ms) for ms in (start_ms, end_ms)]
     return dict(zip(("window_start", "window_end"), times))
 
-
 HOUR = 3_600_000
 SUMMER_BEGINS = 1774738800000  # 2026-03-29 00:00 in Berlin, a day of 23 hours
 

@@ -5,7 +5,6 @@ def window(first_ms: int) -> dict:
     start = datetime.fromtimestamp(first_ms / 1000, UTC)
     return {"window_start": start, "window_end": start + timedelta(milliseconds=10)}
 
-
 check_example(
     OperatorExample(
         lambda hits: hits.key_by("page")

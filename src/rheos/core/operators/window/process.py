@@ -6,7 +6,6 @@ class Longest(rh.WindowFunction):
     def process(self, records: list, ctx: rh.WindowContext):
         yield {"page": ctx.key, "end": ctx.window.end_ms, "took": max(r.took for r in records)}
 
-
 check_example(
     OperatorExample(
         lambda hits: hits.key_by("page")

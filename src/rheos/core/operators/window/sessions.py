@@ -9,7 +9,6 @@ def session(first_ms: int, end_ms: int) -> dict:
     times = [epoch + timedelta(milliseconds=ms) for ms in (first_ms, end_ms)]
     return dict(zip(("window_start", "window_end"), times))
 
-
 check_example(
     OperatorExample(
         lambda hits: hits.key_by("user")

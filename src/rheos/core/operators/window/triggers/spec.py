@@ -6,7 +6,6 @@ def window(start_ms: int, end_ms: int) -> dict:
     times = [epoch + timedelta(milliseconds=ms) for ms in (start_ms, end_ms)]
     return dict(zip(("window_start", "window_end"), times))
 
-
 check_example(
     OperatorExample(
         lambda hits: hits.key_by("page")
