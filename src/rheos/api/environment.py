@@ -289,7 +289,9 @@ class Environment(HintedBase):
         with located(call_site(), "register_function"):
             self._sql_session().register_function(name, fn, returns)
 
-    def sql(self, query: str, *, state_ttl: TimeToLive | None = None) -> DataStream:
+    def sql(
+        self, query: str, *, state_ttl: TimeToLive | None = None, dialect: str | None = None
+    ) -> DataStream:
         """Return the stream of a query over registered streams (docs/sql.md).
 
         ```python
@@ -303,6 +305,8 @@ class Environment(HintedBase):
             query: The SQL query.
             state_ttl: Time for which a join of all rows keeps each row, after its event time, or
                 "forever". A query with such a join needs it.
+            dialect: System whose meaning the query has: "spark", "flink" or "postgres". By default that
+                of the last SET dialect, else Spark's.
 
         Returns:
             The stream of the result; a changelog if results are updated.
@@ -312,7 +316,7 @@ class Environment(HintedBase):
             ConfigurationError: The extra `rheos[sql]` is not installed.
         """
         with located(call_site()):
-            return self._sql_session().query(query, state_ttl)
+            return self._sql_session().query(query, state_ttl, dialect)
 
     def explain_sql(self, query: str, *, state_ttl: TimeToLive | None = None) -> str:
         """Return the plan of a query: its logical steps, and how it would run.

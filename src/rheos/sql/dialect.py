@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NoReturn
@@ -12,6 +13,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from rheos.sql.chains import with_halved_chains
+from rheos.sql.dialect_meanings import with_meanings
 from rheos.sql.ordered_aggregates import with_groups_inside
 from rheos.sql.plain_conditions import with_plain_conditions
 from rheos.sql.syntax_errors import (
@@ -21,9 +23,10 @@ from rheos.sql.syntax_errors import (
     READ_AS,
     unfinished,
     unreadable,
+    without_comments,
 )
 from rheos.sql.table_arguments import TableArgumentParser
-from rheos.sql.text import Span, SqlText
+from rheos.sql.text import SourceDialect, Span, SqlText
 
 
 class _UnreadableError(ParseError):
@@ -106,7 +109,37 @@ class StreamSql(Spark):
     Parser = _Parser
 
 
-_DIALECT = StreamSql()
+class FlinkSql(StreamSql):
+    """Flink's quotes and division."""
+
+    TYPED_DIVISION = True
+
+    class Tokenizer(StreamSql.Tokenizer):
+        QUOTES = ["'"]
+        IDENTIFIERS = ["`", '"']
+        STRING_ESCAPES = ["'"]
+
+    Parser = _Parser
+
+
+class PostgresSql(FlinkSql):
+    """PostgreSQL's quotes, division, and order of nulls."""
+
+    NULL_ORDERING = "nulls_are_large"
+
+    class Tokenizer(FlinkSql.Tokenizer):
+        KEYWORDS = {**FlinkSql.Tokenizer.KEYWORDS, "~": TokenType.RLIKE}
+
+    class Parser(_Parser):
+        LOG_DEFAULTS_TO_LN = False
+
+
+_DIALECTS: dict[SourceDialect, StreamSql] = {
+    SourceDialect.SPARK: StreamSql(),
+    SourceDialect.FLINK: FlinkSql(),
+    SourceDialect.POSTGRES: PostgresSql(),
+}
+_SET_DIALECT = re.compile(r"(?:\A|;)\s*SET\s+'?dialect'?\s*=\s*'?(\w+)'?\s*(?=;|\Z)", re.IGNORECASE)
 
 MOST_OPEN = 30
 """Maximum nesting of brackets, CASE and signs. The parser recurses for each, and Python's stack holds
@@ -124,14 +157,33 @@ _SIGNS = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
 
 
 def parse(sql: SqlText) -> list[exp.Expr]:
-    """Parse the statements. Raises ProgramError at the place that cannot be read."""
+    """Parse the statements; SET dialect holds for those after it. Raises ProgramError at the place that
+    cannot be read.
+    """
+    text = without_comments(sql.text)
+    changes = [*_SET_DIALECT.finditer(text)]
+    known = {each.value: each for each in SourceDialect}
+    places = [0, *(each.end() for each in changes), len(sql.text)]
+    dialects = [sql.dialect, *(known.get(each[1].casefold(), sql.dialect) for each in changes)]
+    return [
+        statement
+        for dialect, (start, stop) in zip(dialects, pairwise(places), strict=True)
+        for statement in _parsed(sql, dialect, start, stop)
+    ]
+
+
+def _parsed(sql: SqlText, dialect: SourceDialect, start: int, stop: int) -> list[exp.Expr]:
+    """Parse a part of the text that has one dialect."""
+    reader = _DIALECTS[dialect]
+    # Blanks in place of other parts keep the places of errors.
+    text = re.sub(r"[^\n]", " ", sql.text[:start]) + sql.text[start:stop]
     try:
-        tokens = _DIALECT.tokenize(sql.text)
+        tokens = reader.tokenize(text)
         _check_open(sql, tokens)
         for token, following in pairwise(tokens):
             if token.token_type == TokenType.WINDOW and following.token_type == TokenType.L_PAREN:
                 token.token_type = TokenType.VAR  # Spark's function, not the clause.
-        read = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql.text)
+        read = reader.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
     except _UnreadableError as error:
         raise unreadable(sql, str(error), error.span) from None
     except TokenError as error:
@@ -144,6 +196,7 @@ def parse(sql: SqlText) -> list[exp.Expr]:
             f"the SQL is nested too deeply: a query may have up to {MOST_OPEN} levels", None, _IN_STEPS
         ) from None
     statements = [each for each in read if each is not None and not isinstance(each, _NOTHING)]
+    statements = [with_meanings(sql, each, dialect) for each in statements]
     for statement in map(with_plain_conditions, map(with_groups_inside, statements)):
         _check_levels(sql, with_halved_chains(statement))
     return statements

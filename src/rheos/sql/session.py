@@ -22,6 +22,7 @@ from rheos.core.site import call_site, done_for, located
 from rheos.sql.catalog import Catalog, DeclaredTable, scan
 from rheos.sql.create_table import with_computed
 from rheos.sql.dialect import parse
+from rheos.sql.dialect_meanings import CHANGED
 from rheos.sql.explain import explained
 from rheos.sql.functions import called, resolved
 from rheos.sql.lowering import Lowering
@@ -31,7 +32,7 @@ from rheos.sql.plan_pushdown import pushed
 from rheos.sql.query import Planner
 from rheos.sql.ranking import check_result, numbered
 from rheos.sql.statements import Insert, ScriptStatements
-from rheos.sql.text import SqlText
+from rheos.sql.text import SourceDialect, SqlText, dialect_of
 
 if TYPE_CHECKING:
     from rheos.api.environment import Environment
@@ -55,6 +56,8 @@ class SqlSession:
         self.lowering = Lowering(env)
         self.ttl: TimeToLive | None = None
         """Time to live of state that a script has set."""
+        self.dialect = SourceDialect.SPARK
+        """System whose meaning texts have."""
         self.say: Callable[[str], None] = print
         """Function that EXPLAIN, SHOW TABLES and DESCRIBE print with."""
         self.inserts: list[Insert] = []
@@ -138,12 +141,15 @@ class SqlSession:
         """Plan a query, which may name the tables of `ctes`. Raise ProgramError or SchemaError."""
         said = self.ttl if ttl is None else ttl
         resolved(query, self.catalog.functions)
+        changed = {each.meta[CHANGED]: each for each in query.walk() if CHANGED in each.meta}
+        for text, at in changed.items():
+            self.note(sql, at, text)
         return numbered(Planner(sql, self.catalog, ctes or {}, said, self.note).query(query))
 
     def script(self, text: Any, file: str | None = None) -> None:
         """Execute the statements of a string. If it is the content of a file, errors begin with the
         line of their statement."""
-        sql = replace(_text(text), file=file)
+        sql = replace(_text(text), file=file, dialect=self.dialect)
         with _add_sql(sql):
             parsed = parse(sql)
         for each in parsed:
@@ -206,9 +212,9 @@ class SqlSession:
         [made] = pushed([plan])
         return made
 
-    def query(self, text: Any, ttl: TimeToLive | None = None) -> DataStream:
+    def query(self, text: Any, ttl: TimeToLive | None = None, dialect: str | None = None) -> DataStream:
         """Return the stream of a query. Raise ProgramError or SchemaError."""
-        sql = _text(text)
+        sql = replace(_text(text), dialect=self.dialect if dialect is None else dialect_of(dialect))
         with _add_sql(sql):
             query, plan = self._planned_alone(sql, ttl)
             # A copy: the same stream may be the result of another query, too.
@@ -225,7 +231,7 @@ class SqlSession:
 
     def explained(self, text: Any, ttl: TimeToLive | None = None) -> str:
         """Describe the plan of a query, and how it would run. Raise ProgramError or SchemaError."""
-        sql = _text(text)
+        sql = replace(_text(text), dialect=self.dialect)
         with _add_sql(sql):
             return self._explanation(self._planned_alone(sql, ttl)[1])
 

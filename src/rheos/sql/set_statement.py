@@ -9,7 +9,7 @@ from sqlglot import exp
 from rheos.api.joins import FOREVER
 from rheos.core.errors import ProgramError
 from rheos.core.protocol.durations import duration_ms
-from rheos.sql.text import SqlText
+from rheos.sql.text import SourceDialect, SqlText, dialect_of
 
 if TYPE_CHECKING:
     from rheos.sql.session import SqlSession
@@ -33,7 +33,12 @@ def set_setting(sql: SqlText, session: SqlSession, node: exp.Set) -> None:
         raise sql.error("SET needs a name and a value", node, "write SET state_ttl = '7d'")
     pair = node.expressions[0].this
     name, value = pair.this.name, pair.expression
-    if name in _TIME_TO_LIVE:
+    if name == "dialect":
+        try:
+            session.dialect = dialect_of(value.name)
+        except ProgramError as error:
+            raise sql.error(error.what, value, error.hint) from None
+    elif name in _TIME_TO_LIVE:
         session.ttl = _time_to_live(sql, value, of_flink=name != "state_ttl")
     elif name in _TIME_ZONES:
         if value.name.upper() not in ("UTC", "ETC/UTC", "Z", "GMT", "+00:00"):
@@ -56,7 +61,7 @@ def set_setting(sql: SqlText, session: SqlSession, node: exp.Set) -> None:
         raise sql.error(
             f"{name!r} is not a setting of a query",
             pair.this,
-            "the only one is SET state_ttl = '7d'; pass settings of the job to rheos run",
+            "the settings are state_ttl and dialect; pass settings of the job to rheos run",
         )
 
 
@@ -75,3 +80,5 @@ def reset_setting(session: SqlSession, node: exp.Expr) -> None:
     """Return one setting, or all of them, to the default."""
     if node.this is None or node.this.name in _TIME_TO_LIVE:
         session.ttl = None
+    if node.this is None or node.this.name == "dialect":
+        session.dialect = SourceDialect.SPARK

@@ -105,6 +105,11 @@ def unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
     return _from_here_on(sql, bare, span)
 
 
+def without_comments(text: str) -> str:
+    """Return the SQL with blanks in place of comments."""
+    return _PIECE.sub(lambda piece: " " * len(piece[0]) if piece[0][0] in "-/" else piece[0], text)
+
+
 def _bare(text: str) -> str:
     """Return the SQL with blanks in place of comments and quoted parts."""
     return _PIECE.sub(lambda piece: " " * len(piece[0]), text)

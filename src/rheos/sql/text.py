@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from enum import Enum
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
@@ -47,6 +48,24 @@ def span_of(node: exp.Expr) -> Span | None:
     return None
 
 
+class SourceDialect(Enum):
+    """System whose meaning a text has."""
+
+    SPARK = "spark"
+    FLINK = "flink"
+    POSTGRES = "postgres"
+
+
+def dialect_of(name: str) -> SourceDialect:
+    """Return the dialect of a name. Raise ProgramError."""
+    known = {each.value: each for each in SourceDialect}
+    if name.casefold() not in known:
+        raise ProgramError(
+            f"unknown dialect {name!r}", hint=names_hint(name, known, "the dialects are")
+        )
+    return known[name.casefold()]
+
+
 @dataclass(frozen=True)
 class SqlText:
     """SQL as the user wrote it."""
@@ -54,6 +73,8 @@ class SqlText:
     text: str
     file: str | None = None
     """File that contains it; errors then begin with their line in the file."""
+    dialect: SourceDialect = SourceDialect.SPARK
+    """System whose meaning it has, up to a SET dialect in it."""
 
     def error(self, what: str, at: exp.Expr | Span | None, hint: str | None = None) -> ProgramError:
         """Return the error for a place."""

@@ -101,7 +101,7 @@ class ShellSession:
         if text.lstrip().startswith("."):
             self._command(text.strip())
             return
-        sql = SqlText(text, file or "sql")
+        sql = SqlText(text, file or "sql", self._sql.dialect)
         with done_for(Site(file or "sql", 1)):
             for each in parse(sql):
                 self._statement(sql, each)

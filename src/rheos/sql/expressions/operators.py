@@ -167,6 +167,8 @@ def div(compiler: Compiler, node: exp.Div) -> Typed:
     found = _of_decimals(node, left, right, operator.truediv, decimal_types.of_quotient)
     if found is not None:
         return found
+    if node.args.get("typed") and all(types.is_integer(each.type) for each in (left, right)):
+        return _whole_quotient(compiler, node, left, right)
     one, other = (compiler.cast(each, types.DOUBLE).expr for each in (left, right))
     return Typed(pl.when(other != 0).then(one / other), types.DOUBLE, node)
 
@@ -177,7 +179,10 @@ def int_div(compiler: Compiler, node: exp.IntDiv) -> Typed:
     found = _of_decimals(node, left, right, operator.floordiv, decimal_types.of_whole_quotient)
     if found is not None:
         return compiler.cast(found, types.BIGINT)
-    left, right = _wholes(compiler, node, "DIV")
+    return _whole_quotient(compiler, node, *_wholes(compiler, node, "DIV"))
+
+
+def _whole_quotient(compiler: Compiler, node: exp.Expr, left: Typed, right: Typed) -> Typed:
     one, other = (compiler.cast(each, types.BIGINT).expr for each in (left, right))
     return Typed(_truncated(one, other), types.BIGINT, node)
 

@@ -1,0 +1,101 @@
+"""`SET dialect` gives a text the meaning that it has in Flink or PostgreSQL, with notes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import rheos as rh
+
+SPARK_FLINK_POSTGRES: dict[str, tuple[Any, Any, Any]] = {
+    "7 / 2": (3.5, 3, 3),
+    "-7 / 2": (-3.5, -3, -3),
+    "7 / 2.0e0": (3.5, 3.5, 3.5),
+    "ROUND(LOG(100), 3)": (4.605, 4.605, 2.0),
+    "EXTRACT(DOW FROM DATE '2026-03-01')": (1, 1, 0),
+    "DATE_PART('dow', DATE '2026-03-02')": (2, 2, 1),
+    "CONCAT('a', NULL, 'b')": (None, None, "ab"),
+    "SUBSTRING('abc', 0, 2)": ("ab", "ab", "a"),
+    "SUBSTRING('abc', -1, 3)": ("c", "c", "a"),
+    "SUBSTRING('abc', 2, 1)": ("b", "b", "b"),
+    "'a\\tb'": ("a\tb", "a\\tb", "a\\tb"),
+    "GREATEST(1, NULL, 3)": (3, None, 3),
+    "REGEXP_EXTRACT('x=12', '([a-z])=([0-9]+)')": ("x", "x=12", "x"),
+    "'it''s'": ("it's", "it's", "it's"),
+}
+
+
+@pytest.mark.parametrize("dialect", ["spark", "flink", "postgres"])
+def test_a_text_has_the_meaning_of_its_dialect(dialect: str) -> None:
+    place = ["spark", "flink", "postgres"].index(dialect)
+    columns = ", ".join(f"{text} AS v{n}" for n, text in enumerate(SPARK_FLINK_POSTGRES))
+    env = rh.Environment(runtime="simulated")
+    env.sql(f"SELECT {columns}", dialect=dialect).collect("found")
+    found = [*env.execute("dialects").collected["found"].to_pylist()[0].values()]
+    wanted = [each[place] for each in SPARK_FLINK_POSTGRES.values()]
+    assert dict(zip(SPARK_FLINK_POSTGRES, found, strict=True)) == dict(
+        zip(SPARK_FLINK_POSTGRES, wanted, strict=True)
+    )
+
+
+def test_double_quotes_name_columns_in_postgres_and_nulls_come_last() -> None:
+    env = rh.Environment(runtime="simulated")
+    env.sql(
+        'SELECT "x" FROM (VALUES (1), (NULL), (3)) AS t("x") ORDER BY "x" LIMIT 1', dialect="postgres"
+    )
+    rows = "(VALUES (1), (NULL), (3)) AS t(x)"
+    env.sql(f"SELECT x FROM {rows} ORDER BY x LIMIT 1", dialect="postgres").collect("last")
+    env.sql(f"SELECT x FROM {rows} ORDER BY x LIMIT 1").collect("first")
+    found = env.execute("dialects").collected
+    assert [row["x"] for row in found["last"].to_pylist()][-1] == 1
+    assert [row["x"] for row in found["first"].to_pylist()][-1] is None
+
+
+def test_set_dialect_holds_for_the_statements_after_it(capsys: pytest.CaptureFixture[str]) -> None:
+    env = rh.Environment(runtime="simulated")
+    env.sql_script("""
+        CREATE VIEW a AS SELECT 7 / 2 AS v, 'x\\ty' AS s;
+        -- The next statements come from Flink.
+        SET 'dialect' = 'flink';
+        CREATE VIEW b AS SELECT 7 / 2 AS v, 'x\\ty' AS s;
+        SET dialect = spark;
+        CREATE VIEW c AS SELECT 7 / 2 AS v, 'x\\ty' AS s;
+    """)
+    for name in "abc":
+        env.sql(f"SELECT * FROM {name}").collect(name)
+    found = env.execute("dialects").collected
+    assert [found[name].to_pylist()[0] for name in "abc"] == [
+        {"v": 3.5, "s": "x\ty"},
+        {"v": 3, "s": "x\\ty"},
+        {"v": 3.5, "s": "x\ty"},
+    ]
+    assert "/ of two whole numbers is a whole number, as in flink" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect", "words", "place"),
+    [
+        ("SELECT 2 ^ 3", "postgres", "^ is a power in postgres", "2 ^ 3"),
+        ("SELECT REGEXP_REPLACE('a', 'b', 'c')", "postgres", "replaces the first match", None),
+        ("SELECT 'a", "flink", "the ' that starts here is not closed", "'a"),
+    ],
+)
+def test_what_has_no_words_in_spark_is_refused(
+    text: str, dialect: str, words: str, place: str | None
+) -> None:
+    with pytest.raises(rh.ProgramError) as raised:
+        rh.Environment().sql(text, dialect=dialect)
+    assert words in raised.value.what
+    assert raised.value.detail is not None
+    line, marks = raised.value.detail.splitlines()
+    assert place in (None, line[marks.index("^") : len(marks)])
+
+
+def test_an_unknown_dialect_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(rh.ProgramError, match="unknown dialect 'oracle'") as raised:
+        rh.Environment().sql("SELECT 1", dialect="oracle")
+    assert raised.value.hint == "the dialects are spark, flink, postgres"
+    with pytest.raises(rh.ProgramError, match="unknown dialect 'flnk'") as raised:
+        rh.Environment().sql_script("SET dialect = flnk")
+    assert "did you mean 'flink'?" in str(raised.value)
