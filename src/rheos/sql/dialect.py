@@ -173,7 +173,7 @@ def parse(sql: SqlText) -> list[exp.Expr]:
 
 
 def _parsed(sql: SqlText, dialect: SourceDialect, start: int, stop: int) -> list[exp.Expr]:
-    """Parse a part of the text that has one dialect."""
+    """Parse a part of the SQL that has one dialect."""
     reader = _DIALECTS[dialect]
     # Blanks in place of other parts keep the places of errors.
     text = re.sub(r"[^\n]", " ", sql.text[:start]) + sql.text[start:stop]

@@ -1,6 +1,6 @@
-"""Meanings of one text in SQL of Spark, Flink and PostgreSQL.
+"""Differences in meaning between the SQL of Spark, Flink and PostgreSQL.
 
-A query has Spark's meaning. `SET dialect = flink` or `postgres` gives a text the meaning that it has
+A query has Spark's meaning. `SET dialect = flink` or `postgres` selects the meaning that it has
 there: the functions of `MEANINGS` rewrite what differs, and quotes, division and the order of nulls are
 attributes of the parsers in `dialect`.
 """

@@ -57,7 +57,7 @@ class SqlSession:
         self.ttl: TimeToLive | None = None
         """Time to live of state that a script has set."""
         self.dialect = SourceDialect.SPARK
-        """System whose meaning texts have."""
+        """System whose meaning queries have."""
         self.say: Callable[[str], None] = print
         """Function that EXPLAIN, SHOW TABLES and DESCRIBE print with."""
         self.inserts: list[Insert] = []

@@ -49,7 +49,7 @@ def span_of(node: exp.Expr) -> Span | None:
 
 
 class SourceDialect(Enum):
-    """System whose meaning a text has."""
+    """System whose meaning a query has."""
 
     SPARK = "spark"
     FLINK = "flink"
@@ -74,7 +74,7 @@ class SqlText:
     file: str | None = None
     """File that contains it; errors then begin with their line in the file."""
     dialect: SourceDialect = SourceDialect.SPARK
-    """System whose meaning it has, up to a SET dialect in it."""
+    """System whose meaning it has, up to its first SET dialect."""
 
     def error(self, what: str, at: exp.Expr | Span | None, hint: str | None = None) -> ProgramError:
         """Return the error for a place."""
