@@ -124,7 +124,6 @@ WRONG: list[tuple[str, str]] = [
     ("SELECT INTERVAL «'1'» FORTNIGHT", "FORTNIGHT is not a unit of an interval"),
     ("SELECT INTERVAL «'x'» DAY", "'x' is not a valid number of days"),
     ("SELECT ts + INTERVAL «'1'» FROM bids", "an interval is a literal number and a unit"),
-    ("SELECT «EXTRACT(FOO FROM ts)» FROM bids", "FOO cannot be extracted yet"),
     (
         "SELECT EXTRACT(YEAR FROM «price») FROM bids",
         "EXTRACT(YEAR FROM ...) takes a DATE or TIMESTAMP, but this is BIGINT",
@@ -136,12 +135,6 @@ WRONG: list[tuple[str, str]] = [
     ),
     ("SELECT «DATE_TRUNC(channel, ts)» FROM bids", "unknown unit CHANNEL for truncating times"),
     ("SELECT DATE_FORMAT(ts, «'QQQQQQ'») FROM bids", "'QQQQQQ' is not valid in a date format"),
-    ("SELECT DATE_FORMAT(ts, «channel») FROM bids", "DATE_FORMAT takes a constant format"),
-    ("SELECT «DATEDIFF(ts)» FROM bids", "DATEDIFF() is missing an argument"),
-    (
-        "SELECT «DATE_ADD(price, 1)» FROM bids",
-        "DATE_ADD takes a DATE and a number of days, but these are BIGINT and INT",
-    ),
     ("SELECT year(«'noon'»)", "'noon' is not a valid TIMESTAMP"),
     ("SELECT «COUNT»() FROM bids", "COUNT() is missing an argument"),
     ("SELECT «SUM()» FROM bids", "SUM() is missing an argument"),
