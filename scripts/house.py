@@ -122,15 +122,20 @@ def lazy_imports(tree: Tree) -> int:
 
 
 def private_use(tree: Tree) -> int:
-    """Number of places in `sql/` that use a private name of another object."""
-    return sum(
-        isinstance(node, ast.Attribute)
-        and re.match(r"_[a-z]", node.attr) is not None
-        and ast.unparse(node.value) not in ("self", "cls", "super()")
-        for path, module in tree.modules().items()
-        if path.startswith("sql/")
-        for node in ast.walk(module)
-    )
+    """Number of places in `sql/` that use a private name which their module does not define."""
+    found = 0
+    for path, module in tree.modules().items():
+        if path.startswith("sql/"):
+            nodes = [*ast.walk(module)]
+            own = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+            found += sum(
+                isinstance(node, ast.Attribute)
+                and re.match(r"_[a-z]", node.attr) is not None
+                and node.attr not in own
+                and ast.unparse(node.value) not in ("self", "cls", "super()")
+                for node in nodes
+            )
+    return found
 
 
 def optional_asserts(tree: Tree) -> int:

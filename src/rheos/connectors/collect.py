@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -44,7 +45,9 @@ class CollectSink(Sink):
         return "collect"
 
 
-class _CollectWriter(SinkWriter):
+class TableWriter(SinkWriter, ABC):
+    """A writer that stages the rows of an epoch as one table, under a number of its own."""
+
     def __init__(self, ctx: SinkContext) -> None:
         self._ctx = ctx
         self._rows: list[Batch] = []
@@ -56,16 +59,24 @@ class _CollectWriter(SinkWriter):
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
         if not self._rows:
             return []
-        out = pa.BufferOutputStream()
-        with pa.ipc.new_stream(out, self._ctx.schema) as writer:
-            writer.write_table(
-                pa.Table.from_batches(self._rows, schema=self._ctx.schema).combine_chunks()
-            )
-        self._rows = []
-        data = out.getvalue().to_pybytes()
-        rows = CollectedRows(checkpoint, self._ctx.subtask, self._ctx.attempt, self._number, data)
+        rows = pa.Table.from_batches(self._rows, self._ctx.schema)
+        staged = self.stage(checkpoint, self._number, rows)
         self._number += 1
-        return [msgspec.msgpack.encode(rows)]
+        self._rows = []
+        return [msgspec.msgpack.encode(staged)]
+
+    @abstractmethod
+    def stage(self, checkpoint: CheckpointId, number: int, rows: pa.Table) -> msgspec.Struct:
+        """Stage the rows, and return what the committable contains."""
+
+
+class _CollectWriter(TableWriter):
+    def stage(self, checkpoint: CheckpointId, number: int, rows: pa.Table) -> CollectedRows:
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_stream(out, rows.schema) as writer:
+            writer.write_table(rows.combine_chunks())
+        data = out.getvalue().to_pybytes()
+        return CollectedRows(checkpoint, self._ctx.subtask, self._ctx.attempt, number, data)
 
 
 def collected(committables: Iterable[bytes]) -> pa.Table | None:

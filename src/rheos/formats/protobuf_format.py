@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from rheos.core.errors import InputError, ProgramError
 from rheos.core.formats.contract import Decoded, Decoder, Encoder, Format, check_any_column
+from rheos.core.protocol.columns import list_offsets
 from rheos.core.protocol.elements import Batch
 from rheos.core.site import located_at_call
 from rheos.formats.bad_rows import RowsError
@@ -185,10 +186,11 @@ def _column(messages: Sequence[Any], field: Any, kind: pa.DataType) -> pa.Array:
         keys = pa.array(list(chain.from_iterable(held)), scalar_type(entry["key"]))
         found = [each[key] for each in held for key in each]
         items = _values(found, entry["value"], kind.item_type, None)
-        return pa.MapArray.from_arrays(_offsets(held), keys, conform(items, kind.item_type), type=kind)
+        items = conform(items, kind.item_type)
+        return pa.MapArray.from_arrays(list_offsets(held), keys, items, type=kind)
     if field.is_repeated:
         values = _values(list(chain.from_iterable(held)), field, kind.value_type, None)
-        return pa.ListArray.from_arrays(_offsets(held), values)
+        return pa.ListArray.from_arrays(list_offsets(held), values)
     absent = None
     if field.has_presence:
         absent = np.array([not message.HasField(field.name) for message in messages], np.bool_)
@@ -213,10 +215,6 @@ def _values(held: Sequence[Any], field: Any, kind: pa.DataType, absent: Any) -> 
     columns = [_column(held, message.fields_by_name[each.name], each.type) for each in kind]
     mask = None if absent is None else pa.array(absent)
     return pa.StructArray.from_arrays(columns, names=[each.name for each in kind], mask=mask)
-
-
-def _offsets(held: Sequence[Any]) -> pa.Array:
-    return pa.array(np.concatenate([[0], np.cumsum([len(each) for each in held])]), pa.int32())
 
 
 # --- conversion of rows to messages

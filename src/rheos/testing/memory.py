@@ -13,9 +13,9 @@ from typing import Any, Literal, NoReturn
 import msgspec
 import pyarrow as pa
 
+from rheos.connectors.collect import TableWriter
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.errors import ProgramError
-from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 
 Moment = Literal["before", "after"]
@@ -147,25 +147,16 @@ class MemorySink(Sink):
         return self
 
 
-class _MemoryWriter(SinkWriter):
+class _MemoryWriter(TableWriter):
     def __init__(self, target: MemoryTable, ctx: SinkContext) -> None:
+        super().__init__(ctx)
         self._target = target
-        self._ctx = ctx
-        self._rows: list[Batch] = []
-        self._number = 0
 
-    def write(self, batch: Batch) -> None:
-        self._rows.append(batch)
-
-    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
-        if not self._rows:
-            return []
+    def stage(self, checkpoint: CheckpointId, number: int, rows: pa.Table) -> StagedRows:
         ctx = self._ctx
-        name = StagedRows(ctx.job, ctx.operator, ctx.attempt, ctx.subtask, self._number)
-        self._target.stage(name, pa.Table.from_batches(self._rows, ctx.schema))
-        self._number += 1
-        self._rows = []
-        return [msgspec.msgpack.encode(name)]
+        name = StagedRows(ctx.job, ctx.operator, ctx.attempt, ctx.subtask, number)
+        self._target.stage(name, rows)
+        return name
 
 
 @dataclass(frozen=True)

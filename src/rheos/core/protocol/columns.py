@@ -371,7 +371,7 @@ def _build(values: Sequence[Any], field: pa.Field) -> pa.Array:
         keys = [key for value in values for key in value]
         items = [item for value in values for item in value.values()]
         return pa.MapArray.from_arrays(
-            _offsets(values),
+            list_offsets(values),
             _inner(keys, kind.key_field.with_name(""), f"{field.name}[key]", owners),
             _inner(items, kind.item_field.with_name(""), f"{field.name}[]", owners),
             type=kind,
@@ -381,7 +381,7 @@ def _build(values: Sequence[Any], field: pa.Field) -> pa.Array:
         owners = [i for i, value in enumerate(values) for _ in value]
         items = [item for value in values for item in value]
         element = _inner(items, kind.value_field.with_name(""), f"{field.name}[]", owners)
-        return pa.ListArray.from_arrays(_offsets(values), element, type=kind)
+        return pa.ListArray.from_arrays(list_offsets(values), element, type=kind)
     try:
         return pa.array(values, kind)
     except _MISFITS:
@@ -417,7 +417,8 @@ def _require(values: Sequence[Any], classes: Any, field: pa.Field) -> None:
             raise TypeMismatch(index, field.name, _expected(field), value)
 
 
-def _offsets(values: Sequence[Any]) -> pa.Array:
+def list_offsets(values: Sequence[Any]) -> pa.Array:
+    """Return the offsets of a list array with these lists."""
     return pa.array(np.concatenate([[0], np.cumsum([len(value) for value in values])]), pa.int32())
 
 

@@ -31,7 +31,6 @@ class Packing:
         fields: list[Any] = [("prefix", np.uint8, (prefix_bytes,))]
         fields += [(f"f{at}", _stored(kind)) for at, kind in enumerate(types)]
         self._struct = np.dtype(fields)
-        self._prefix_bytes = prefix_bytes
         self._texts = [at for at, kind in enumerate(types) if fixed(kind) is None]
 
     def pack(self, columns: Sequence[pa.Array], prefix: Bytes | None = None) -> pa.Array:

@@ -60,7 +60,6 @@ class Server(ABC):
     """Signal that shuts the server down cleanly."""
 
     def __init__(self, *, port: int | None = None, data: str | Path | None = None) -> None:
-        self._given_port = port
         self._port = port
         self._given_data = None if data is None else Path(data).absolute()
         self._folder: Path | None = None

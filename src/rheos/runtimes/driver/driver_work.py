@@ -57,6 +57,35 @@ def _outcome(completion: Completion[None]) -> RheosError | None:
     return None
 
 
+class BackgroundWrite:
+    """At most one write of files at a time, on the I/O executor."""
+
+    def __init__(self, io: IoExecutor) -> None:
+        self._io = io
+        self._running: Completion[None] | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a write is running, or its end was not yet noticed."""
+        return self._running is not None
+
+    def begin(self, work: Callable[[], None]) -> None:
+        self._running = self._io.submit(work)
+
+    def has_ended(self, on_failure: Callable[[], None]) -> bool:
+        """Return whether no write is running. Call `on_failure` once if the last one failed."""
+        if self._running is None:
+            return True
+        if not self._running.done():
+            return False
+        ended, self._running = self._running, None
+        try:
+            ended.result()
+        except (OSError, RheosError):
+            on_failure()
+        return True
+
+
 class Listings:
     """The running listings, at most one per source. The executor has a thread for each, so a listing
     that hangs delays no other."""

@@ -27,6 +27,7 @@ from rheos.core.metrics.event_log import EventKind, EventLog, JobEvent
 from rheos.core.metrics.health import JobHealth
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.ports import Completion, IoExecutor, Store
+from rheos.runtimes.driver.driver_work import BackgroundWrite
 from rheos.runtimes.driver.event_recorder import EventRecorder, health_conditions
 from rheos.runtimes.job import Predecessor
 
@@ -77,7 +78,7 @@ class EventKeeper:
         self._folder = events_folder(safe_name(job))
         self._reading: Completion[list[JobEvent]] | None = None
         self._has_read = False
-        self._writing: Completion[None] | None = None
+        self._writing = BackgroundWrite(io)
         self._written: dict[str, list[JobEvent]] = {}
         """The events of each file, as last written."""
         self._version = 0
@@ -129,17 +130,19 @@ class EventKeeper:
         if not self._kept:
             return
         self._read_before()
-        if self._version == self.log.version or now_us < self._due_us or not self._is_free(now_us):
+        if not self._writing.has_ended(partial(self._write_again, now_us)):
+            return
+        if self._version == self.log.version or now_us < self._due_us:
             return
         self._due_us = now_us + _WRITE_EVERY_US
         self._version = self.log.version
         if files := self._changed():
             self._writes += 1
-            self._writing = self._io.submit(partial(self._write, files, self._writes))
+            self._writing.begin(partial(self._write, files, self._writes))
 
     def next_step_us(self) -> int | None:
         """Return the time of the next write by `step`; None if everything is written."""
-        pending = self._kept and self._version != self.log.version and self._writing is None
+        pending = self._kept and self._version != self.log.version and not self._writing.has_begun
         return self._due_us if pending else None
 
     def close(self) -> None:
@@ -178,19 +181,9 @@ class EventKeeper:
                 for stale in stale_files(self._store.list(self._folder)):
                     self._store.delete(stale)
 
-    def _is_free(self, now_us: int) -> bool:
-        if self._writing is None:
-            return True
-        if not self._writing.done():
-            return False
-        writing, self._writing = self._writing, None
-        try:
-            writing.result()
-        except (OSError, RheosError):
-            self._due_us = now_us + _RETRY_AFTER_US
-            self._version = -1
-            return False
-        return True
+    def _write_again(self, now_us: int) -> None:
+        self._due_us = now_us + _RETRY_AFTER_US
+        self._version = -1
 
     def _read_before(self) -> None:
         """Read the events of earlier drivers and put them before those of this one."""

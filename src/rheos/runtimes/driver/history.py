@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from rheos.core.checkpoint.names import safe_name
-from rheos.core.errors import RheosError
 from rheos.core.metrics.history import HistoryConfig, MetricsHistory, MetricsMoment, MomentMaker
 from rheos.core.metrics.history_files import (
     SEGMENT_MOMENTS,
@@ -23,6 +22,7 @@ from rheos.core.metrics.history_files import (
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.ports import Completion, IoExecutor, Store
+from rheos.runtimes.driver.driver_work import BackgroundWrite
 
 
 class HistoryKeeper:
@@ -46,7 +46,7 @@ class HistoryKeeper:
         self._kept = kept
         self._next_us: int | None = None
         self._write_us = 0
-        self._writing: Completion[None] | None = None
+        self._writing = BackgroundWrite(io)
         self._reading: Completion[tuple[list[MetricsMoment], list[MetricsMoment]]] | None = None
         self._has_read = False
 
@@ -61,9 +61,9 @@ class HistoryKeeper:
         self._take(self._maker.moment(shown, now_us))
         if self._kept:
             self._read_before()
-            if now_us >= self._write_us and self._is_free():
+            if now_us >= self._write_us and self._writing.has_ended(self._write_again):
                 self._write_us = now_us + self._config.write_ms * 1000
-                self._writing = self._io.submit(partial(self._write, self._files(), shown.at_ms))
+                self._writing.begin(partial(self._write, self._files(), shown.at_ms))
 
     def close(self) -> None:
         """Write the remaining moments, and wait for that. Called when the job has ended."""
@@ -90,17 +90,8 @@ class HistoryKeeper:
 
     # --- files ------------------------------------------------------------------------------------
 
-    def _is_free(self) -> bool:
-        if self._writing is None:
-            return True
-        if not self._writing.done():
-            return False
-        writing, self._writing = self._writing, None
-        try:
-            writing.result()
-        except (OSError, RheosError):
-            self._unwritten |= {grain for grain, own in self._own.items() if own}
-        return True
+    def _write_again(self) -> None:
+        self._unwritten |= {grain for grain, own in self._own.items() if own}
 
     def _files(self) -> list[tuple[str, HistorySegment]]:
         """Return the files to write, and mark them as written."""
