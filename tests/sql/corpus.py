@@ -963,6 +963,16 @@ _BY_BIDDER = "(SELECT bidder, COUNT(*) AS n FROM bids GROUP BY bidder) AS t"
 _DEAR = "(SELECT auction FROM sales WHERE amount > 90)"
 
 WITHIN = [
+    Query(
+        "SELECT s.id, l.price, l.channel FROM sales s, LATERAL (SELECT price, channel FROM bids "
+        "WHERE auction = s.auction ORDER BY price DESC, channel LIMIT 2) AS l",
+        spark=False,
+    ),
+    Query(
+        "SELECT s.*, l.* FROM sales s LEFT JOIN LATERAL (SELECT price AS p, channel AS c FROM bids b "
+        "WHERE b.auction = s.auction AND b.price > 100 ORDER BY p, c LIMIT 1) AS l ON TRUE",
+        spark=False,
+    ),
     Query("SELECT price FROM bids b WHERE EXISTS (SELECT 1 FROM sales s WHERE s.amount > b.price)"),
     Query(
         "SELECT price FROM bids b WHERE NOT EXISTS (SELECT 1 FROM sales s WHERE s.auction = b.auction "

@@ -9,6 +9,14 @@ from tests.sql.data import registered
 from tests.sql.test_errors import place
 
 WRONG = {
+    "SELECT l.price FROM sales s, LATERAL (SELECT price FROM bids b WHERE b.price > s.amount) AS l": (
+        "LATERAL supports only equality conditions with the outer query",
+        "b.price > s.amount",
+    ),
+    "SELECT l.n FROM sales s, LATERAL (SELECT COUNT(*) AS n FROM bids b WHERE b.auction = s.auction) "
+    "AS l": ("LATERAL does not support aggregates", "COUNT(*)"),
+    "SELECT l.price FROM sales s, LATERAL (SELECT price FROM bids b WHERE b.auction = s.auction "
+    "LIMIT 3) AS l": ("LIMIT in LATERAL needs ORDER BY", "3"),
     "SELECT price FROM bids WHERE (auction, price) NOT IN (SELECT auction, amount FROM sales)": (
         "NOT IN is true for no row once the query returns a null",
         "auction, amount FROM sales",

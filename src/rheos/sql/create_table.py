@@ -155,7 +155,7 @@ def create_table(sql: SqlText, session: SqlSession, node: exp.Create, name: str)
     rows = with_computed(session, table, _no_rows(table), columns.order)
     kinds = {column.name: column.type for column in rows.columns}
     if columns.watermark is not None:
-        watermark = _watermark(sql, columns.watermark, kinds)
+        watermark = watermark_of(sql, columns.watermark, kinds)
     return replace(table, kinds=kinds, watermark=watermark)
 
 
@@ -208,7 +208,8 @@ def with_computed(
     return session.planned(table.sql, query, ctes={source.casefold(): rows})
 
 
-def _watermark(sql: SqlText, node: WatermarkFor, kinds: dict[str, pl.DataType]) -> Watermark:
+def watermark_of(sql: SqlText, node: WatermarkFor, kinds: dict[str, pl.DataType]) -> Watermark:
+    """Return the watermark for a column of these types. Raise ProgramError or SchemaError."""
     name = node.this.name
     if name not in kinds:
         raise sql.unknown("column", name, node.this, kinds, "the columns are")

@@ -27,6 +27,7 @@ from rheos.sql.grouping import GroupedColumns, calls_in, distinct, grouped, is_g
 from rheos.sql.join_conditions import few_parts, parts_of
 from rheos.sql.join_order import joined_in_order, keeps_order
 from rheos.sql.joins import joining
+from rheos.sql.lateral_queries import is_lateral_query, with_lateral_query
 from rheos.sql.laterals import lateral, lateral_join
 from rheos.sql.lookups import LookupJoin
 from rheos.sql.match_parser import MatchRecognize
@@ -349,7 +350,9 @@ class Planner:
         planner = self._with_queries(node)
         relation = planner.table(clause.this)
         for each in node.args.get("joins") or []:
-            if isinstance(each.this, exp.Lateral | exp.Unnest):
+            if is_lateral_query(each):
+                relation = with_lateral_query(planner, relation, each)
+            elif isinstance(each.this, exp.Lateral | exp.Unnest):
                 relation = lateral_join(self.sql, relation, each)
             elif planner._lookup(each.this) is None:
                 tables = (*relation.tables, *planner.table(each.this).tables)
@@ -384,13 +387,16 @@ class Planner:
                 continue
             relation = joined_in_order(self, relation, together, conditions)
             together = []
-            relation = self._joined(relation, each)
+            relation = self.joined(relation, each)
         relation = joined_in_order(self, relation, together, conditions)
         for each in node.args.get("laterals") or []:
             relation = lateral(self.sql, relation, each, outer=bool(each.args.get("outer")))
         return relation
 
-    def _joined(self, left: SqlRelation, node: exp.Join) -> SqlRelation:
+    def joined(self, left: SqlRelation, node: exp.Join) -> SqlRelation:
+        """Return the rows of a relation joined with a table. Raise ProgramError or SchemaError."""
+        if is_lateral_query(node):
+            return with_lateral_query(self, left, node)
         if isinstance(node.this, exp.Lateral | exp.Unnest):
             return lateral_join(self.sql, left, node)
         work = joining(self.sql, node, self.ttl)

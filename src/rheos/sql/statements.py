@@ -27,6 +27,7 @@ from rheos.sql.set_statement import reset_setting, set_setting
 from rheos.sql.show_statements import described, shown
 from rheos.sql.statement_parser import DescribeTable, Explain, Reset, ServerStatement, Show
 from rheos.sql.text import SqlText, as_sql
+from rheos.sql.view_watermarks import split_watermark, with_watermark
 
 if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive
@@ -181,7 +182,8 @@ class ScriptStatements:
         for each in node.args["properties"].expressions if node.args.get("properties") else []:
             if not isinstance(each, _OF_VIEWS):
                 raise self.sql.not_computed(each)
-        columns = node.this.expressions if isinstance(node.this, exp.Schema) else []
+        listed = node.this.expressions if isinstance(node.this, exp.Schema) else []
+        columns, watermark = split_watermark(listed)
         if node.expression is None:
             raise self.sql.error(
                 "CREATE VIEW needs a query",
@@ -189,15 +191,15 @@ class ScriptStatements:
                 f"write CREATE VIEW {name} AS SELECT ... FROM ...",
             )
         plan = self.session.planned(self.sql, node.expression)
-        if not columns:
-            return plan
-        if len(columns) != len(plan.columns):
+        if columns and len(columns) != len(plan.columns):
             raise self.sql.error(
                 f"the query has {len(plan.columns)} columns, but {len(columns)} names are listed",
                 node.this,
                 f"they are {', '.join(column.name for column in plan.columns)}",
             )
-        return renamed(plan, tuple(each.name for each in columns))
+        if columns:
+            plan = renamed(plan, tuple(each.name for each in columns))
+        return plan if watermark is None else with_watermark(self.sql, plan, watermark)
 
     def _table_of_query(self, node: exp.Create, name: str) -> None:
         """Create a table with the columns of a query, and insert its rows."""
