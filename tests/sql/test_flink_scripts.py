@@ -217,7 +217,7 @@ WRONG = {
     "CREATE TABLE t (a INT METADATA FROM 'offset') WITH ('connector' = 'files', 'path' = 'x'); "
     "CREATE VIEW v AS SELECT * FROM t": "a source of this connector has no metadata",
     "CREATE TABLE t (a INT) WITH ('connector' = 'upsert-kafka', 'topic' = 'x', 'brokers' = 'x'); "
-    "INSERT INTO t SELECT 1": "needs a PRIMARY KEY of one column",
+    "INSERT INTO t SELECT 1": "needs a PRIMARY KEY",
     "CREATE TABLE t (a INT, b AS a + 'x') WITH ('connector' = 'print')": "STRING",
     "CREATE TABLE t (a INT, b AS c + 1) WITH ('connector' = 'print')": "unknown column 'c'",
     "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT INTO t BY NAME SELECT 1 AS b": (

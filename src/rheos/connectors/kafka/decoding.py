@@ -4,7 +4,7 @@ are decoded together, because each call of a format's decoder is expensive."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,15 @@ import pyarrow as pa
 
 from rheos.connectors.kafka.bounds import named
 from rheos.connectors.kafka.client_options import client
-from rheos.connectors.kafka.messages import Columns, Unfit, metadata_columns, with_metadata
+from rheos.connectors.kafka.messages import (
+    Columns,
+    Unfit,
+    message_keys,
+    metadata_columns,
+    with_metadata,
+)
 from rheos.connectors.kafka.partition import PartitionFeed, RecordChunk
+from rheos.connectors.kafka.upsert_decoding import UpsertDecoding
 from rheos.core.connectors.rejected_records import BadRecord, OnError, bad_record
 from rheos.core.formats.contract import BadPayload, Decoded, Format
 
@@ -31,6 +38,8 @@ class MessageDecoding:
     metadata: tuple[tuple[str, str], ...]
     """Fields of a message, and the columns that contain them."""
     on_error: OnError
+    upserts: UpsertDecoding | None = None
+    """How records replace each other by key; None if each is a row of its own."""
 
     @classmethod
     def of(
@@ -38,6 +47,10 @@ class MessageDecoding:
     ) -> MessageDecoding:
         schema, payload = with_metadata(rows, metadata)
         return cls(format, schema, payload, metadata, on_error)
+
+    def of_upserts(self, upserts: UpsertDecoding) -> MessageDecoding:
+        """Return the configuration for records that replace each other by key."""
+        return replace(self, schema=upserts.schema(self.schema), upserts=upserts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +74,13 @@ class MessageDecoder:
     ) -> list[RecordChunk]:
         """Return a chunk for each run. Raises InputError for a bad record, unless these are skipped."""
         payloads = pa.array(list(map(client().Message.value, messages)), pa.binary())
-        decoded = self._decoder.decode(payloads)
+        upserts = self._decoding.upserts
+        if upserts is None:
+            decoded = self._decoder.decode(payloads)
+        else:
+            decoded = upserts.decode(
+                payloads, lambda places: message_keys([messages[at] for at in places]), self._decoder
+            )
         metadata, unfit = metadata_columns(messages, self._decoding.metadata, self._decoding.schema)
         if unfit:
             decoded = _drop_bad_rows(decoded, unfit, payloads)

@@ -30,7 +30,8 @@ def numbers(of: Callable[[Any], int], messages: Sequence[Any]) -> npt.NDArray[np
     return np.fromiter(map(of, messages), np.int64, len(messages))
 
 
-def _keys(messages: Sequence[Any]) -> pa.Array:
+def message_keys(messages: Sequence[Any]) -> pa.Array:
+    """Return the keys; null for messages without one."""
     return pa.array(list(map(client().Message.key, messages)), pa.binary())
 
 
@@ -68,7 +69,7 @@ class _Field:
 
 
 FIELDS: Mapping[str, _Field] = {
-    "key": _Field(_keys, (pa.binary(), pa.string()), nullable=True),
+    "key": _Field(message_keys, (pa.binary(), pa.string()), nullable=True),
     "headers": _Field(_headers, (pa.list_(_HEADER),)),
     "timestamp": _Field(
         _timestamps,

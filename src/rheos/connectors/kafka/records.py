@@ -41,6 +41,15 @@ class RecordLayout:
     """Boolean column; where it is true, the record's value is null."""
     value: tuple[str, ...] | None = None
     """Columns that the format encodes. None: all except those of headers, partition and tombstone."""
+    formatted_key: tuple[tuple[str, ...], Format] | None = None
+    """Columns of the key, and its format, instead of `key`."""
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Return the columns of the record's key."""
+        if self.formatted_key is not None:
+            return self.formatted_key[0]
+        return () if self.key is None else (self.key,)
 
     def value_columns(self, schema: pa.Schema) -> list[str]:
         if self.value is not None:
@@ -70,7 +79,12 @@ class RecordLayout:
             raise SchemaError(
                 "no column remains for the value", hint='name the value columns: value=["a", "b"]'
             )
-        if self.tombstone is not None and self.key is None:
+        if self.formatted_key is not None:
+            columns, format = self.formatted_key
+            for name in columns:
+                check_column(schema, "key", name, lambda _: True, "")
+            format.check_encodes(_select_fields(schema, list(columns)))
+        if self.tombstone is not None and not self.key_columns:
             raise SchemaError(
                 "tombstone= needs key=: a tombstone deletes the record with its key",
                 hint='add key="column"',
@@ -86,7 +100,7 @@ class RecordLayout:
 
     def _of_rows(self) -> str:
         named = {
-            "key": self.key,
+            "key": self.key_columns,
             "headers": self.headers,
             "partition": self.partition,
             "timestamp": self.timestamp,
@@ -120,8 +134,8 @@ class RecordEncoder:
             gone = _true(rows.column(layout.tombstone))
             values = pc.if_else(gone, pa.scalar(None, values.type), values)
         columns = {"value": values}
-        if layout.key is not None:
-            columns["key"] = _as_bytes(rows.column(layout.key))
+        if layout.key_columns:
+            columns["key"] = self._keys(rows)
             if layout.tombstone is not None:
                 lost = pc.and_(values.is_null(), columns["key"].is_null())
                 self._refuse(rows, lost, "it is a tombstone, but its key is null")
@@ -142,6 +156,14 @@ class RecordEncoder:
         encoded = pa.RecordBatch.from_pydict(columns)
         self._check_sizes(rows, encoded)
         return encoded
+
+    def _keys(self, rows: Batch) -> pa.Array:
+        layout = self._layout
+        if layout.formatted_key is None:
+            return _as_bytes(rows.column(layout.key))
+        names, format = layout.formatted_key
+        values = rows.select(list(names))
+        return format.encoder(values.schema).encode(values)
 
     def _check_sizes(self, rows: Batch, encoded: Batch) -> None:
         names = sum(len(name) for name, _ in self._layout.headers)

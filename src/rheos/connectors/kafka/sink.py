@@ -151,9 +151,13 @@ class KafkaSink(Sink):
 
     def of_changes(self, key: Sequence[str], delete: str) -> KafkaSink:
         layout = self.target.layout
-        named = () if layout.key is None else (layout.key,)
+        named = layout.key_columns
         check_changes_key("key", named, key, layout.tombstone)
         return self._replace_target(layout=replace(layout, tombstone=delete))
+
+    def keyed_by(self, key: tuple[str, ...], format: Format) -> KafkaSink:
+        """Return the sink whose records have keys of several columns, in a format."""
+        return self._replace_target(layout=replace(self.target.layout, formatted_key=(key, format)))
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> KafkaSink:
         options = self.target.options

@@ -2,6 +2,7 @@
 
 from rheos.connectors.kafka.flink_options import FLINK_OPTIONS
 from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.sql_options import WITHOUT_EFFECT, SqlOption
 
 CONNECTOR = ConnectorRegistration(
     name="upsert-kafka",
@@ -12,6 +13,8 @@ CONNECTOR = ConnectorRegistration(
     sql_options={
         "topic": "topics",
         **{name: option for name, option in FLINK_OPTIONS.items() if name != "key.fields"},
+        "key.format": SqlOption("key_format"),
+        "key.json.ignore-parse-errors": WITHOUT_EFFECT,
     },
     requires=("confluent_kafka",),
     install="rheos[kafka]",
