@@ -105,3 +105,51 @@ def test_postgresql_takes_the_key_of_the_table() -> None:
         f"'url' = 'postgresql://x@localhost:1/x'); INSERT INTO out {JOIN}"
     )
     assert "emits: order_id: int64, name: string, deleted: bool" in env.explain("plan")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "'connector' = 'postgres', 'table' = 'o', 'url' = 'postgresql://x@localhost:1/x'",
+        "'connector' = 'postgres-cdc', 'hostname' = 'localhost', 'port' = '1', 'username' = 'x', "
+        "'password' = 'y', 'database-name' = 'x', 'schema-name' = 's', 'table-name' = 'o', "
+        "'slot.name' = 'slot', 'decoding.plugin.name' = 'pgoutput', 'scan.startup.mode' = "
+        "'latest-offset', 'debezium.snapshot.mode' = 'never'",
+    ],
+)
+def test_a_captured_table_is_a_table_of_changes(options: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def changes(table: str, *, url: str, schema: Any = None, **others: Any) -> Any:
+        asked.update(others, table=table, url=url)
+        rows = [{"id": 1, "c": "a", "op": "snapshot"}, {"id": 1, "c": "b", "op": "update"}]
+        return rh.collection([*rows, {"id": 2, "c": "c", "op": "insert"}, {"id": 2, "op": "delete"}])
+
+    monkeypatch.setattr("rheos.connectors.postgres.changes", changes)
+    monkeypatch.setattr("rheos.connectors.postgres.flink_tables.changes_of", changes)
+    env = rh.Environment(runtime="simulated")
+    table = "CREATE TABLE {} (id BIGINT, c STRING{}) WITH (" + options + ");"
+    env.sql_script(
+        table.format("o", ", PRIMARY KEY (id) NOT ENFORCED")
+        + "CREATE TABLE out (n BIGINT) WITH ('connector' = 'collect');"
+        "INSERT INTO out SELECT COUNT(*) FROM o"
+    )
+    assert env.execute("count").collected["out"].to_pylist()[-1]["n"] == 1
+    if "cdc" in options:
+        assert (asked["table"], asked["url"]) == ("s.o", "postgresql://x:y@localhost:1/x")
+        assert (asked["slot"], asked["snapshot"]) == ("slot", False)
+    with pytest.raises(rh.ProgramError, match="add PRIMARY KEY"):
+        env.sql_script(table.format("keyless", "") + "CREATE VIEW v AS SELECT * FROM keyless")
+
+
+def test_a_table_of_jdbc_is_written_by_its_key() -> None:
+    env = environment()
+    script = (
+        f"SET state_ttl = 'forever'; {TABLE} WITH ('connector' = 'jdbc', 'table-name' = 'named', "
+        f"'url' = '{{}}', 'username' = 'x', 'driver' = 'org.postgresql.Driver'); INSERT INTO out {JOIN}"
+    )
+    with pytest.raises(rh.ProgramError, match="jdbc:postgresql"):
+        env.sql_script(script.format("jdbc:mysql://localhost:1/x"))
+    env = environment()
+    env.sql_script(script.format("jdbc:postgresql://localhost:1/x"))
+    assert "emits: order_id: int64, name: string, deleted: bool" in env.explain("plan")

@@ -80,6 +80,8 @@ CONNECTORS = PlugInRegistry(
         "cassandra": "rheos.connectors.cassandra.registration:CONNECTOR",
         "tables": "rheos.connectors.tables:CONNECTOR",
         "upsert-kafka": "rheos.connectors.kafka.upsert_registration:CONNECTOR",
+        "postgres-cdc": "rheos.connectors.postgres.registration:CDC",
+        "jdbc": "rheos.connectors.postgres.registration:JDBC",
         "filesystem": "rheos.connectors.files.registration:FILESYSTEM",
         "datagen": "rheos.connectors.datagen:CONNECTOR",
         "blackhole": "rheos.connectors.blackhole:CONNECTOR",

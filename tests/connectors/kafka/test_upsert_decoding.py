@@ -1,4 +1,4 @@
-"""Topics whose records replace each other: values are upserts, and records without a value deletions."""
+"""Topics whose records replace each other: a value is an upsert, and its absence a deletion."""
 
 from __future__ import annotations
 
@@ -100,12 +100,12 @@ def test_a_table_of_upserts_is_declared_in_sql() -> None:
 
 
 def test_wrong_tables_of_upserts_are_refused() -> None:
-    at = {"brokers": BROKERS, "schema": VALUES}
+    at: dict[str, Any] = {"brokers": BROKERS, "schema": VALUES}
     with pytest.raises(ProgramError, match="needs a PRIMARY KEY"):
-        source("t", key_columns=(), **at)  # type: ignore[arg-type]
+        source("t", key_columns=(), **at)
     with pytest.raises(ProgramError, match="2 columns, which need a format"):
         sink("t", brokers=BROKERS, key_columns=("a", "b"))
     with pytest.raises(ProgramError, match="so they are no upserts"):
-        source("t", key_columns=("id",), format=rh.formats.debezium_json(), **at)  # type: ignore[arg-type]
+        source("t", key_columns=("id",), format=rh.formats.debezium_json(), **at)
     with pytest.raises(SchemaError, match="named 'op'"):
         source("t", brokers=BROKERS, key_columns=("op",), schema=pa.schema([("op", pa.string())]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -59,6 +60,24 @@ def test_changes_become_rows() -> None:
     found, _, translation = translated(STREAM)
     assert found == CHANGES
     assert translation.position() == ChangesPosition((), False, 150, 0)
+
+
+def test_an_update_of_the_key_is_a_deletion_and_an_insertion_and_resumes_between_them() -> None:
+    rows = replace(ROWS, known=(("op", "op"),))
+    wanted = [(op, id) for op, id, *_ in CHANGES]
+    wanted[3:4] = [("delete", 2), ("insert", 3)]
+
+    def found(position: ChangesPosition) -> tuple[list[tuple[Any, ...]], list[tuple[int, int]]]:
+        translation = ChangeTranslation(rows, "public", "t", position)
+        for data in STREAM:
+            translation.take(decode(data))
+        gathered, places = translation.taken()
+        return [(r["op"], r["id"]) for r in gathered.batch().to_pylist()], places
+
+    every, places = found(ChangesPosition(in_snapshot=False))
+    assert every == wanted
+    for number, (lsn, changes) in enumerate(places, 1):
+        assert found(ChangesPosition((), False, lsn, changes))[0] == wanted[number:]
 
 
 def test_positions_without_timelines_are_read() -> None:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from rheos.core.connectors.schemas import check_column, is_bytes, shown_row
 from rheos.core.errors import InputError, SchemaError
-from rheos.core.formats.contract import Format
+from rheos.core.formats.contract import Encoder, Format
 from rheos.core.protocol.elements import Batch
 
 _HEADER = "header "
@@ -119,6 +119,10 @@ class RecordEncoder:
         self._layout = layout
         self._names = layout.value_columns(schema)
         self._values = layout.format.encoder(_select_fields(schema, self._names))
+        self._keys: Encoder | None = None
+        if layout.formatted_key is not None:
+            names, of_keys = layout.formatted_key
+            self._keys = of_keys.encoder(_select_fields(schema, list(names)))
         self._partitions = partitions
         self._max_bytes = max_bytes
 
@@ -135,7 +139,7 @@ class RecordEncoder:
             values = pc.if_else(gone, pa.scalar(None, values.type), values)
         columns = {"value": values}
         if layout.key_columns:
-            columns["key"] = self._keys(rows)
+            columns["key"] = self._encoded_keys(rows)
             if layout.tombstone is not None:
                 lost = pc.and_(values.is_null(), columns["key"].is_null())
                 self._refuse(rows, lost, "it is a tombstone, but its key is null")
@@ -157,13 +161,12 @@ class RecordEncoder:
         self._check_sizes(rows, encoded)
         return encoded
 
-    def _keys(self, rows: Batch) -> pa.Array:
+    def _encoded_keys(self, rows: Batch) -> pa.Array:
         layout = self._layout
         if layout.formatted_key is None:
             return _as_bytes(rows.column(layout.key))
-        names, format = layout.formatted_key
-        values = rows.select(list(names))
-        return format.encoder(values.schema).encode(values)
+        assert self._keys is not None
+        return self._keys.encode(rows.select(list(layout.key_columns)))
 
     def _check_sizes(self, rows: Batch, encoded: Batch) -> None:
         names = sum(len(name) for name, _ in self._layout.headers)

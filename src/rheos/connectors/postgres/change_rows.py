@@ -68,6 +68,16 @@ class ChangeRows:
             found.append(int(text) if self.columns[place].is_whole else text)
         return tuple(found)
 
+    def moves(self, old: Sequence[Any], new: Sequence[Any]) -> bool:
+        """Return whether an update is emitted as a deletion and an insertion: it changes the key, and
+        the old key would be in no column.
+        """
+        if any(known == "before" for known, _ in self.known):
+            return False
+        if not all(isinstance(old[self.place(name)], str) for name in self.key):
+            return False  # REPLICA IDENTITY is an index without the key.
+        return self.key_of(old) != self.key_of(new)
+
     def place(self, name: str) -> int:
         return next(place for place, column in enumerate(self.columns) if column.name == name)
 

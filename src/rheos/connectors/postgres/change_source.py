@@ -48,7 +48,8 @@ def changes(
 
     A row has the table's columns and `op`: "snapshot" for a row that existed before, "insert",
     "update", "delete" (with the columns of the primary key, or all of them under REPLICA IDENTITY FULL)
-    or "truncate" (all columns are null). Changes come in the order of their commits.
+    or "truncate" (all columns are null). Changes come in the order of their commits. An update of the
+    primary key is a "delete" and an "insert", unless `metadata` has "before", which shows the old key.
 
     The server must have wal_level=logical, and the user the right to replicate. A publication and a
     replication slot are created if they do not exist. The slot retains the log that is not yet covered

@@ -120,8 +120,11 @@ class ChangeTranslation:
                     self._add("insert", begin, new, None)
             case UpdateMessage():
                 new = self._ours(message.relation, message.new)
-                if new is not None and (begin := self._next()) is not None:
-                    self._update(begin, new, self._ours(message.relation, message.old))
+                old = self._ours(message.relation, message.old)
+                if new is not None and old is not None and self._of.moves(old, new):
+                    self._move(old, new)
+                elif new is not None and (begin := self._next()) is not None:
+                    self._update(begin, new, old)
             case DeleteMessage():
                 old = self._ours(message.relation, message.old)
                 begin = None if old is None else self._next()
@@ -136,6 +139,14 @@ class ChangeTranslation:
                 pass
             case _:
                 assert_never(message)
+
+    def _move(self, old: Values, new: Values) -> None:
+        """Add an update of the key as two changes: a deletion, and an insertion."""
+        rows: tuple[tuple[Op, Values], ...] = (("delete", old), ("insert", new))
+        for op, values in rows:
+            begin = self._next()
+            if begin is not None and not self._has_seen(begin, values):
+                self._add(op, begin, values, old)
 
     def _update(self, begin: BeginMessage, new: Values, old: Values | None) -> None:
         """Add an update. If the update changes the key, the row may move between parts of the snapshot.
