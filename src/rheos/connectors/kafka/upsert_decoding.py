@@ -21,7 +21,7 @@ class UpsertDecoding:
     key: tuple[str, ...]
     """Columns of the primary key."""
     format: Format | None
-    """Format of records' keys. None: the text of the only column."""
+    """Format of records' keys. None: the only column as a string."""
 
     def schema(self, values: pa.Schema) -> pa.Schema:
         """Return the columns, nullable, and the kind of change. A deletion has only the key."""

@@ -44,7 +44,7 @@ def source(
         key_columns: The columns of the primary key.
         schema: The columns of a value, with those of the key.
         format: Format of the values; JSON by default.
-        key_format: Format of the keys. By default a key is the text of its only column.
+        key_format: Format of the keys. By default a key is its only column as a string.
         metadata: Metadata to add as columns.
         start: Start of a job without a checkpoint.
         end: End of the input.
@@ -104,7 +104,7 @@ def sink(
         brokers: "host:port", several with commas between, or a list of them.
         key_columns: The columns of the primary key.
         format: Format of the values; JSON by default.
-        key_format: Format of the keys. By default a key is the text of its only column.
+        key_format: Format of the keys. By default a key is its only column as a string.
         guarantee: As of `rh.kafka.sink`.
         options: Further options of the client.
         id_prefix: Prefix of the ids of transactions.
@@ -131,7 +131,7 @@ def sink(
 
 
 def _key_format(key: Sequence[str], format: Format | None) -> Format | None:
-    """Return the format of keys; None for the text of a single column. Raise ProgramError."""
+    """Return the format of keys; None for a single column as a string. Raise ProgramError."""
     if not key:
         raise ProgramError(
             "an upsert-kafka table needs a PRIMARY KEY",
