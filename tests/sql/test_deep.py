@@ -21,7 +21,8 @@ def _many(n: int, each: str, between: str) -> str:
 LONG = {
     "OR": (f"SELECT id FROM t WHERE {_many(500, 'id = {i}', ' OR ')}", [1, 2]),
     "AND": (f"SELECT id FROM t WHERE {_many(500, 'id <> {i} + 2', ' AND ')}", [1]),
-    "IN": (f"SELECT id FROM t WHERE id IN ({_many(5000, '{i}', ', ')})", [1, 2]),
+    "IN": (f"SELECT id FROM t WHERE id IN ({_many(20000, '{i}', ', ')})", [1, 2]),
+    "IN negative": (f"SELECT id FROM t WHERE -id IN ({_many(5000, '-{i}', ', ')})", [1, 2]),
     "IN times": (
         f"SELECT id FROM t WHERE DATE_ADD(DATE '2026-01-01', CAST(id AS INT)) IN "
         f"({_many(28, repr('2026-01-{i:02}'), ', ').replace('-00', '-31')})",

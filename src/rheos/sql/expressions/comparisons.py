@@ -12,6 +12,7 @@ from sqlglot import exp
 from rheos.sql import types
 from rheos.sql.chains import halved
 from rheos.sql.expressions.json_standard import is_json
+from rheos.sql.expressions.literals import literal_value
 from rheos.sql.expressions.table import TEXT, Compiler, Typed, computes, function
 
 _COMPARED: dict[type[exp.Expr], Any] = {
@@ -79,30 +80,48 @@ def among(compiler: Compiler, node: exp.In) -> Typed:
     compiler.sql.only(node, ("this", "expressions"))
     if not node.expressions:
         raise compiler.sql.error("IN needs at least one value", node, "write x IN (1, 2)")
-    value, *others = [compiler.compile(each) for each in (node.this, *node.expressions)]
-    if all(each.is_constant and each.constant is not None for each in others):
-        return _among_constants(compiler, node, value, others)
+    value = compiler.compile(node.this)
+    constants = [_constant_of(compiler, each) for each in node.expressions]
+    if None not in constants:
+        return _among_constants(compiler, node, value, constants)
+    others = [compiler.compile(each) for each in node.expressions]
     value_expr, *exprs = _compared(compiler, [value, *others], "IN")
     # As with OR: null if the value equals none of them and one of them is null.
     found = halved([value_expr == each for each in exprs], operator.or_)
     return Typed(found, types.BOOLEAN, node)
 
 
-def _among_constants(compiler: Compiler, node: exp.In, value: Typed, others: Sequence[Typed]) -> Typed:
+def _constant_of(compiler: Compiler, node: exp.Expr) -> tuple[Any, pl.DataType] | None:
+    """Return the value and type of a constant; None for other expressions and nulls."""
+    if isinstance(node, exp.Literal):
+        return literal_value(compiler.sql, node)
+    made = compiler.compile(node)
+    return (made.constant, made.type) if made.is_constant and made.constant is not None else None
+
+
+def _among_constants(
+    compiler: Compiler,
+    node: exp.In,
+    value: Typed,
+    constants: Sequence[tuple[Any, pl.DataType] | None],
+) -> Typed:
     """Return one column for all constants of a type: there may be thousands of them."""
-    of_type: dict[pl.DataType, list[Typed]] = {}
-    for each in others:
-        of_type.setdefault(each.type, []).append(each)
-    [expr, *firsts] = _compared(compiler, [value, *(same[0] for same in of_type.values())], "IN")
+    of_type: dict[pl.DataType, list[tuple[Any, exp.Expr]]] = {}
+    for each, known in zip(node.expressions, constants, strict=True):
+        assert known is not None, "all of them are constants"
+        of_type.setdefault(known[1], []).append((known[0], each))
+    ones = [compiler.compile(same[0][1]) for same in of_type.values()]
+    [expr, *firsts] = _compared(compiler, [value, *ones], "IN")
     to = types.constant(firsts[0]).dtype
     columns = []
     for kind, same in of_type.items():
-        column = pl.lit(pl.Series([each.constant for each in same], dtype=kind))
+        column = pl.lit(pl.Series([constant for constant, _ in same], dtype=kind))
         cast = types.cast(column, kind, to)
         assert cast is not None, "the first of them is cast, too"
         made = types.constant(cast)
         if made.null_count() and kind == types.TEXT:
-            compiler.cast_text(same[made.is_null().arg_max() or 0], to)
+            wrong = same[made.is_null().arg_max() or 0][1]
+            compiler.cast_text(compiler.compile(wrong), to)
         columns.append(made)
     return Typed(expr.is_in(pl.lit(pl.concat(columns).implode())), types.BOOLEAN, node)
 

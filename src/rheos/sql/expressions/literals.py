@@ -6,6 +6,7 @@ import math
 import re
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import polars as pl
 from sqlglot import exp
@@ -18,31 +19,37 @@ from rheos.sql.text import SqlText
 
 @computes(exp.Literal)
 def literal(compiler: Compiler, node: exp.Literal) -> Typed:
+    value, kind = literal_value(compiler.sql, node)
+    return _constant(value, kind, node)
+
+
+def literal_value(sql: SqlText, node: exp.Literal) -> tuple[Any, pl.DataType]:
+    """Return the value of a literal and its type. Raise ProgramError."""
     if node.is_string:
-        return _constant(node.this, types.TEXT, node)
+        return node.this, types.TEXT
     text = str(node.this)
     if "e" in text.lower():
         number = float(text)
         if math.isinf(number):
-            raise compiler.sql.error(
+            raise sql.error(
                 f"{text} exceeds the range of DOUBLE", node, "the largest is 1.7976931348623157e308"
             )
-        return _constant(number, types.DOUBLE, node)
+        return number, types.DOUBLE
     if "." in text:
         value = Decimal(text)
         _, digits, exponent = value.as_tuple()
         assert isinstance(exponent, int)
         scale = -exponent
         if max(len(digits), scale) > types.MOST_DIGITS:
-            raise _too_long(compiler.sql, node)
-        return _constant(value, pl.Decimal(max(len(digits), scale), scale), node)
+            raise _too_long(sql, node)
+        return value, pl.Decimal(max(len(digits), scale), scale)
     if len(text.lstrip("0")) > types.MOST_DIGITS:
-        raise _too_long(compiler.sql, node)
+        raise _too_long(sql, node)
     whole = int(text)
     for kind, most in ((types.INT, 1 << 31), (types.BIGINT, 1 << 63)):
         if whole < most:
-            return _constant(whole, kind, node)
-    return _constant(Decimal(whole), pl.Decimal(len(str(whole)), 0), node)
+            return whole, kind
+    return Decimal(whole), pl.Decimal(len(str(whole)), 0)
 
 
 def _too_long(sql: SqlText, node: exp.Literal) -> ProgramError:
