@@ -41,6 +41,8 @@ PARTICIPLES = words("""
     thought told torn used written wound
 """)
 RIDDLES = PREPOSITIONS | ADVERBS | PRONOUNS | PARTICIPLES
+SPEECH = {"said", "told", "whose"}
+"""Names of values that say nothing about their contents."""
 NOUNS = {"feed", "seed", "need", "speed", "bed"}
 """Nouns that end like a participle."""
 NO_NOUNS = PREPOSITIONS | ADVERBS | PRONOUNS | PARTICIPLES
@@ -159,6 +161,16 @@ def test_helpers_are_named_by_what_they_do() -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_riddle(node.name)
     }
     assert not bad, "name these functions by a verb and its object, such as `_read_rows`"
+
+
+def test_values_are_named_by_nouns_not_by_verbs_of_speech() -> None:
+    bad = {
+        f"{path}:{node.lineno} {node.id}"
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id in SPEECH
+    }
+    assert not bad, "name these values by what they contain"
 
 
 def test_the_rule_finds_riddles() -> None:

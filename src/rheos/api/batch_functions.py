@@ -43,8 +43,8 @@ def batch_output(fn: KeyedBatchFunction, returns: Any) -> DeclaredOutput:
     """Return the output type: `returns`, or the type of `Emit` in the annotation of `process_batch`."""
     if returns is not None:
         return output_type(fn.process_batch, returns, method="process", many=True)
-    said = Signature(fn.process_batch).result
-    for part in (said, *typing.get_args(said)):
+    annotation = Signature(fn.process_batch).result
+    for part in (annotation, *typing.get_args(annotation)):
         if typing.get_origin(part) is Emit:
             return declared_type(typing.get_args(part)[0])
     if fn.side_outputs:

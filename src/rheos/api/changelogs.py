@@ -72,7 +72,7 @@ def upsert_columns(
                 f"the stream already has a column {OP!r}, and upserts() adds one of that name",
                 hint=f"write op={OP!r} if that column holds the kind of change; otherwise rename it",
             )
-        said = pl.lit(UPDATE_AFTER)
+        operation = pl.lit(UPDATE_AFTER)
     else:
         if op not in schema.names:
             raise unknown_column(op, schema, " for op=")
@@ -85,12 +85,12 @@ def upsert_columns(
         known = SPELLINGS | OF_TABLES if of_tables else SPELLINGS
         text = pl.col(op).fill_null(TOMBSTONE)
         if skips:
-            said = text.replace_strict(known, default=REJECTED + text)
+            operation = text.replace_strict(known, default=REJECTED + text)
         else:
-            said = text.replace_strict(known)
+            operation = text.replace_strict(known)
     kept = [field for field in schema if field.name not in (op, OP)]
     columns = [pl.col(field.name) for field in kept]
-    return [*columns, said.alias(OP)], pa.schema([*kept, pa.field(OP, pa.string())])
+    return [*columns, operation.alias(OP)], pa.schema([*kept, pa.field(OP, pa.string())])
 
 
 def unknown_change(op: str) -> tuple[str, str]:

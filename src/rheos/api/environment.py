@@ -420,22 +420,22 @@ class Environment(HintedBase):
         Raises:
             ProgramError: The program has no sinks, or cannot run in the runtime.
         """
-        said = overrides.current()
-        if said.capture:
+        options = overrides.current()
+        if options.capture:
             raise overrides.ProgramCapture(self, name)
         with located(call_site()):
             graph, plan, choice = self._plans.plan(name)
             config = replace(
                 self._config,
                 job=self._job_id(name),
-                until_now=said.until_now,
-                standby=said.standby,
+                until_now=options.until_now,
+                standby=options.standby,
             )
-            listener = None if said.listener is None else said.listener(name)
-            handle = choice.make(self._config, said).submit(plan, config, listener)
+            listener = None if options.listener is None else options.listener(name)
+            handle = choice.make(self._config, options).submit(plan, config, listener)
         self._program.executed(graph)
-        if said.submitted is not None:
-            said.submitted(handle)
+        if options.submitted is not None:
+            options.submitted(handle)
         return handle
 
     def explain(self, format: str = "text", name: str = "job") -> str:

@@ -199,7 +199,7 @@ def check_order(fn: Any, order: str, late: Sequence[str]) -> None:
 
 def side_types(fn: Any) -> dict[str, DeclaredOutput]:
     """Return the types of the declared side outputs. Raise SchemaError if one is not a row type."""
-    return {tag: declared_type(said) for tag, said in fn.side_outputs.items()}
+    return {tag: declared_type(annotation) for tag, annotation in fn.side_outputs.items()}
 
 
 def emitted_type(
@@ -222,10 +222,10 @@ def emitted_type(
     of = ""
     for name in methods:
         call = getattr(fn, name)
-        said = Signature(call).result
-        if getattr(type(fn), name, None) is getattr(base, name, None) or said in (UNSAID, Any):
+        annotation = Signature(call).result
+        if getattr(type(fn), name, None) is getattr(base, name, None) or annotation in (UNSAID, Any):
             continue
-        declared = result_type(call, said, method=method, many=many)
+        declared = result_type(call, annotation, method=method, many=many)
         if found is None or found is NOTHING:
             found, of = declared, name
         elif declared is not NOTHING and declared.schema != found.schema:

@@ -194,9 +194,9 @@ class KeyedStream(JoinMethods):
         with located(call_site(), name):
             check_callable(fn, "reduce", ["a record", "another"])
             record = input_record(fn, self.schema)
-            said = Signature(fn).result
-            if said not in (UNSAID, Any, record):
-                given = result_type(fn, said, method="reduce", many=False)
+            annotation = Signature(fn).result
+            if annotation not in (UNSAID, Any, record):
+                given = result_type(fn, annotation, method="reduce", many=False)
                 if given.schema != self.schema:
                     raise SchemaError(
                         f"{function_name(fn)} returns another type of record than its arguments have",

@@ -49,8 +49,8 @@ class Overrides:
 
     def override_of(self, name: str) -> Any:
         """Return the override of a setting; None if the command does not set it."""
-        said = [partial.values[name] for partial in self.settings if name in partial.values]
-        return said[-1] if said else None
+        overriding = [partial.values[name] for partial in self.settings if name in partial.values]
+        return overriding[-1] if overriding else None
 
 
 class ProgramCapture(BaseException):

@@ -109,7 +109,9 @@ def _set_value(merged: MergedSettings, name: str, value: Any, place: Place) -> M
             value = of.of(value)  # type: ignore[attr-defined]
     settings = replace(merged.settings, **{group: value})
     # A group that is set as a whole replaces all earlier settings of its fields.
-    before = {said: at for said, at in merged.places.items() if not said.startswith(f"{name}.")}
+    before = {
+        setting: at for setting, at in merged.places.items() if not setting.startswith(f"{name}.")
+    }
     return replace(merged, settings=settings, places={**before, name: place})
 
 
@@ -181,13 +183,13 @@ def _session(value: Any) -> Any:
 def _strategy(value: Any) -> Any:
     """Return a restart strategy from a file: `"none"`, or `{ strategy = "fixed_delay", attempts = 3 }`,
     which names a function of `rh.restart`."""
-    said = dict(value) if isinstance(value, dict) else {"strategy": value}
-    name = said.pop("strategy", None)
+    fields = dict(value) if isinstance(value, dict) else {"strategy": value}
+    name = fields.pop("strategy", None)
     names = [each for each in restart.__all__ if each.islower()]
     try:
         if name not in names:
             raise TypeError(f"unknown restart strategy {name!r}")
-        return getattr(restart, name)(**said)
+        return getattr(restart, name)(**fields)
     except TypeError as error:
         raise ConfigurationError(
             f"restart: {error.what if isinstance(error, RheosError) else error}",

@@ -93,8 +93,8 @@ def _run_script(file: Path, arguments: Sequence[str]) -> None:
     with done_for(Site(str(file), 1)):
         env = Environment()
         session = env._sql_session()
-        said: list[str] = []
-        session.say = said.append
+        printed: list[str] = []
+        session.say = printed.append
         if file.is_dir():
             run_folder(session, file)
         else:
@@ -104,11 +104,11 @@ def _run_script(file: Path, arguments: Sequence[str]) -> None:
                 raise _unreadable(file, error) from None
             if text.strip():
                 session.script(text, str(file))
-        for text in said:
+        for text in printed:
             print(text)
         if session.written:
             env.execute(file.resolve().stem)
-        elif not said:  # A script may contain only statements that print.
+        elif not printed:  # A script may contain only statements that print.
             raise ProgramError(
                 "the SQL contains no INSERT INTO",
                 site=Site(str(file), 1),

@@ -51,12 +51,12 @@ def resolve(merged: MergedSettings) -> ResolvedSettings:
     Raise ConfigurationError or ProgramError, beginning with the place of the setting, if a setting is
     invalid or conflicts with another.
     """
-    said = merged.settings
+    settings = merged.settings
     with merged.checking("parallelism", "max_parallelism"):
-        wanted = _default_parallelism() if said.parallelism is None else said.parallelism
-        parallelism, scaling = read_width(wanted, said.max_parallelism)
+        wanted = _default_parallelism() if settings.parallelism is None else settings.parallelism
+        parallelism, scaling = read_width(wanted, settings.max_parallelism)
     with merged.checking("runtime"):
-        runtime = _runtime(said.runtime)
+        runtime = _runtime(settings.runtime)
     history_ms = _read(merged, "history_interval")
     config = JobConfig(
         job=JobId(""),
@@ -64,7 +64,7 @@ def resolve(merged: MergedSettings) -> ResolvedSettings:
         task=_task(merged),
         checkpoint_dir=_read(merged, "checkpoint_dir"),
         master=_read(merged, "master"),
-        spark=said.spark,
+        spark=settings.spark,
         encrypt=_read(merged, "encrypt"),
         heartbeat_timeout_ms=_read(merged, "heartbeat_timeout"),
         termination_grace_ms=_read(merged, "termination_grace"),
@@ -77,12 +77,12 @@ def resolve(merged: MergedSettings) -> ResolvedSettings:
         min_parallelism=_min_parallelism(merged, parallelism, scaling),
         history=history_ms and HistoryConfig(history_ms),
         log_level=_log_level(merged),
-        settings=tuple(shown_settings(said, parallelism)),
+        settings=tuple(shown_settings(settings, parallelism)),
         alerts=_alerts(merged),
     )
     for name in SETTINGS:
         _read(merged, name)
-    return ResolvedSettings(parallelism, said.max_parallelism, runtime, config)
+    return ResolvedSettings(parallelism, settings.max_parallelism, runtime, config)
 
 
 def _default_parallelism() -> int:
@@ -128,16 +128,16 @@ def _checkpoint(merged: MergedSettings) -> CheckpointConfig:
 
 
 def _log_level(merged: MergedSettings) -> int | None:
-    said = merged.settings.log_level
-    if said is None:
+    level = merged.settings.log_level
+    if level is None:
         return None
     with merged.checking("log_level"):
-        if said not in get_args(LogLevel):
+        if level not in get_args(LogLevel):
             raise ConfigurationError(
-                f"unknown log level {said!r}",
+                f"unknown log level {level!r}",
                 hint='write "debug", "info", "warning" or "error", or None for no log file',
             )
-    return logging.getLevelNamesMapping()[said.upper()]
+    return logging.getLevelNamesMapping()[level.upper()]
 
 
 def _alerts(merged: MergedSettings) -> AlertConfig | None:
@@ -189,12 +189,12 @@ def _task(merged: MergedSettings) -> TaskConfig:
 
 
 def _latency_us(merged: MergedSettings) -> int | None:
-    said = merged.settings
+    settings = merged.settings
     with merged.checking("buffer_timeout"):
-        if said.latency is not None and said.buffer_timeout != Settings().buffer_timeout:
+        if settings.latency is not None and settings.buffer_timeout != Settings().buffer_timeout:
             raise ConfigurationError(
-                f"latency={said.latency!r} chooses the buffer timeout itself, but "
-                f"buffer_timeout={said.buffer_timeout!r} is also set",
+                f"latency={settings.latency!r} chooses the buffer timeout itself, but "
+                f"buffer_timeout={settings.buffer_timeout!r} is also set",
                 hint="leave out one of them",
             )
     latency_ms: int | None = _read(merged, "latency")
@@ -219,23 +219,23 @@ def _buffer_timeout_us(value: Duration | int) -> int | None:
 
 
 def _restart(merged: MergedSettings) -> RestartStrategy:
-    said: Any = merged.settings.restart
+    strategy: Any = merged.settings.restart
     with merged.checking("restart"):
-        if said is None:
+        if strategy is None:
             return ExponentialDelay()
-        if isinstance(said, RestartStrategy):
-            return said
+        if isinstance(strategy, RestartStrategy):
+            return strategy
         raise ConfigurationError(
-            f"restart={said!r} is not known",
+            f"restart={strategy!r} is not known",
             hint='write restart=rh.restart.fixed_delay(3, delay="1s")',
         )
 
 
 def _state(merged: MergedSettings) -> StateConfig:
-    said = merged.settings.state
-    assert isinstance(said, StateConfig), "merging makes one of a word"
+    state = merged.settings.state
+    assert isinstance(state, StateConfig), "merging makes one of a word"
     with merged.checking("state.backend"):
-        config = StateConfig.of(said)
+        config = StateConfig.of(state)
     with merged.checking("state.memory_bytes"):
         _check_whole("the memory of the state", config.memory_bytes, _LEAST_STATE_BYTES)
     new_aggregates = _read(merged, "new_aggregates")

@@ -190,9 +190,9 @@ class WindowedStream(WithColumns):
             SchemaError: A column does not exist, or a type is not declared or does not fit.
         """
         # If `process` or `returns` is an aggregate, it is a column of that name.
-        said = {"process": process, "returns": returns}
-        aggregates |= {name: of for name, of in said.items() if isinstance(of, Agg | pl.Expr)}
-        process, returns = (None if name in aggregates else of for name, of in said.items())
+        passed = {"process": process, "returns": returns}
+        aggregates |= {name: of for name, of in passed.items() if isinstance(of, Agg | pl.Expr)}
+        process, returns = (None if name in aggregates else of for name, of in passed.items())
         if process is not None:
             with located(call_site(), operator_name("window", process)):
                 _check_instance(process, WindowFunction, "process()", "TopTen()")
@@ -257,8 +257,8 @@ class WindowedStream(WithColumns):
             elif returns is not None:
                 declared = output_type(function.get_result, returns, method="aggregate", many=False)
             else:
-                said = Signature(function.get_result).result
-                declared = result_type(function.get_result, said, method="aggregate", many=False)
+                annotation = Signature(function.get_result).result
+                declared = result_type(function.get_result, annotation, method="aggregate", many=False)
             spec = self._triggered(record, combine=function, kept=kept, fn=process)
             return self._add_operator(spec, name, declared)
 

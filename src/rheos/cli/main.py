@@ -95,12 +95,12 @@ def _start_jvm(file: Path, settings: GivenSettings, *, quiet: bool) -> None:
     from rheos.runtimes.spark import early_start
 
     try:
-        said = tomllib.loads(settings.config.read_text()) if settings.config is not None else {}
+        tables = tomllib.loads(settings.config.read_text()) if settings.config is not None else {}
         text = file.read_text()
     except (OSError, ValueError):
         return  # The code that reads the settings reports the error.
-    said |= {name: value for name, value in settings.values.items() if value is not None}
-    runtime, master = str(said.get("runtime", "auto")), str(said.get("master", "local"))
+    tables |= {name: value for name, value in settings.values.items() if value is not None}
+    runtime, master = str(tables.get("runtime", "auto")), str(tables.get("master", "local"))
     begins = early_start.start(text, runtime, master)
     if begins and not quiet:
         from rheos.cli.terminal import say

@@ -60,7 +60,7 @@ def width(value: str | None) -> int | str | None:
     from rheos.core.state.key_groups import MAX_KEY_GROUPS
 
     read = int(value) if value is not None and value.isdecimal() else value
-    return _checked(read, lambda said: read_width(said, MAX_KEY_GROUPS))
+    return _checked(read, lambda typed: read_width(typed, MAX_KEY_GROUPS))
 
 
 def duration(value: str | None) -> str | None:

@@ -263,21 +263,21 @@ def _of_state(found: WaitExplanation) -> Iterator[str]:
         return
     ago = duration_text(max(found.at_ms - kept.taken_ms, 0))
     begin = f"in checkpoint {kept.checkpoint} ({ago} ago)"
-    whose = "" if found.key is None else f" of key {found.key!r}"
+    of_key = "" if found.key is None else f" of key {found.key!r}"
     windows = found.open_windows
     of_windows = kept.window_size_ms is not None or bool(kept.windows)
     if windows or kept.timers_ms:
-        yield f"{begin} there are {len(windows):,} open windows{whose}, {len(kept.timers_ms):,} timers"
+        yield f"{begin} there are {len(windows):,} open windows{of_key}, {len(kept.timers_ms):,} timers"
         if due is not None and due.asked and due.start_ms is not None and not found.has_fired:
             inside = any(due.start_ms <= each.start_ms < due.end_ms for each in windows)
-            yield f"the window has {'rows' if inside else 'no row'}{whose} there"
+            yield f"the window has {'rows' if inside else 'no row'}{of_key} there"
     elif kept.rows and not of_windows:
-        yield f"{begin} there is state{whose}, but no timer"
+        yield f"{begin} there is state{of_key}, but no timer"
     elif found.key is None:
         yield f"{begin} no window is open"
     else:
         yield (
-            f"{begin} there is no state{whose}: the row has not arrived, was late, or its "
+            f"{begin} there is no state{of_key}: the row has not arrived, was late, or its "
             "window has fired"
         )
     if kept.unread:

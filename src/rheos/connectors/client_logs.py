@@ -68,14 +68,14 @@ class RepeatedMessageFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = record.getMessage()
-        said = f"{record.name} {record.levelno} {_VARIES.sub('', message)}"
-        last_s, left_out = self._logged.get(said, (None, 0))
+        signature = f"{record.name} {record.levelno} {_VARIES.sub('', message)}"
+        last_s, left_out = self._logged.get(signature, (None, 0))
         if last_s is not None and abs(record.created - last_s) < AGAIN_S:
-            self._logged[said] = last_s, left_out + 1
+            self._logged[signature] = last_s, left_out + 1
             return False
         if len(self._logged) >= _REMEMBERED:
             self._logged.clear()
-        self._logged[said] = record.created, 0
+        self._logged[signature] = record.created, 0
         if left_out:
             record.msg, record.args = f"{message} (and {left_out:,} times more before)", ()
         return True

@@ -91,8 +91,8 @@ def check_methods(instance: Any, base: type, method: str) -> None:
 
 
 def _may_yield(declared: Callable[..., Any]) -> bool:
-    said = str(declared.__annotations__.get("return", ""))
-    return any(word in said for word in ("Iter", "Any", "Sequence"))
+    annotation = str(declared.__annotations__.get("return", ""))
+    return any(word in annotation for word in ("Iter", "Any", "Sequence"))
 
 
 def _has_own_call(cls: type) -> bool:

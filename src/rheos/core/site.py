@@ -45,8 +45,8 @@ def is_users(file: str) -> bool:
 
 def call_site() -> Site:
     """Return the innermost line on the stack outside this package, or the line set by `done_for`."""
-    if (said := _done_for.get()) is not None:
-        return said
+    if (site := _done_for.get()) is not None:
+        return site
     for frame in user_frames():
         return in_notebook(Site(frame.f_code.co_filename, frame.f_lineno))
     return Site("<unknown>", 0)

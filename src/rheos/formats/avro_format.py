@@ -201,8 +201,8 @@ class _AvroDecoder(Decoder):
         try:
             record = self._read(data, writer.schema, reader)
         except Exception as error:  # fastavro raises various exceptions: IndexError, OverflowError, ...
-            said = f": {error}" if str(error) else ""
-            what = f"it is not a record of its Avro schema: {type(error).__name__}{said}"
+            reason = f": {error}" if str(error) else ""
+            what = f"it is not a record of its Avro schema: {type(error).__name__}{reason}"
             raise RowsError(f"{what}{self._hint(payload)}") from None
         if data.tell() != len(payload):
             left = len(payload) - data.tell()

@@ -224,8 +224,8 @@ def _json_message(message: str) -> str:
         if not name:
             return f"it must be a JSON object, but is a {found}"
         return f"column {name.lstrip('/')!r} must be a {wanted}, but is a {found}"
-    said = message.removeprefix("JSON parse error: ")
-    return re.sub(r" in row \d+$", "", said)
+    reason = message.removeprefix("JSON parse error: ")
+    return re.sub(r" in row \d+$", "", reason)
 
 
 def wire_schema(schema: pa.Schema) -> pa.Schema:

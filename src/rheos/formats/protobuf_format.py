@@ -163,10 +163,10 @@ class _ProtobufDecoder(Decoder):
         try:
             return self._parse(message), values
         except Exception as error:  # the library raises DecodeError and others
-            said = str(error).partition(" with type")[0]
+            reason = str(error).partition(" with type")[0]
             # No field has the number 0, so a message without a prefix never begins like this.
             hint = f"; {WITH_A_REGISTRY}" if message is payload and payload[:1] == b"\0" else ""
-            raise RowsError(f"it is not a {self._name}: {said}{hint}") from None
+            raise RowsError(f"it is not a {self._name}: {reason}{hint}") from None
 
     def _columns(self, messages: Sequence[Any]) -> Sequence[pa.Array]:
         try:

@@ -220,16 +220,16 @@ class SchemaRegistry:
             ) from None
 
     def _refused(self, error: urllib.error.HTTPError, what: str) -> Exception:
-        said = error.read(500).decode(errors="replace")
+        response = error.read(500).decode(errors="replace")
         if error.code == 404:
             return UnfitSchemaError(f"the schema registry {self._url} does not have {what}")
         if error.code == 429 or error.code >= 500:
             return TransportError(
-                f"the schema registry {self._url} failed: {error.code} {said}",
+                f"the schema registry {self._url} failed: {error.code} {response}",
                 hint="this may be temporary; see the registry's log",
             )
         return ConfigurationError(
-            f"the schema registry {self._url} rejects {what}: {error.code} {said}",
+            f"the schema registry {self._url} rejects {what}: {error.code} {response}",
             hint='pass a user as in "https://user:password@host", or a schema that the registry '
             "accepts",
         )

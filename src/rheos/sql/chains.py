@@ -52,8 +52,8 @@ def with_halved_chains(statement: exp.Expr) -> exp.Expr:
 
 
 def _joined(like: exp.Expr, left: exp.Expr, right: exp.Expr) -> exp.Expr:
-    said = {name: value for name, value in like.args.items() if name in ("distinct", "safe")}
-    return type(like)(this=left, expression=right, **said)
+    flags = {name: value for name, value in like.args.items() if name in ("distinct", "safe")}
+    return type(like)(this=left, expression=right, **flags)
 
 
 def _is_link(node: exp.Expr) -> bool:

@@ -180,9 +180,9 @@ def _inlined(compiler: Compiler, node: UserCall) -> Typed:
     try:
         given_type = types.of_exact(made, kinds)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        said = str(error).strip().splitlines()[0]
+        declared_result = str(error).strip().splitlines()[0]
         raise compiler.sql.wrong_type(
-            f"{function_name(of.fn)} does not accept its arguments: {said}", node, CAST
+            f"{function_name(of.fn)} does not accept its arguments: {declared_result}", node, CAST
         ) from None
     return Typed(made, given_type, node)
 
@@ -231,7 +231,7 @@ def _function(name: str, fn: Any, returns: Any) -> UserFunction:
     check_kind(fn, "register_function", yields=True)
     signature = Signature(fn)
     takes, further = _parameters(fn, signature)
-    said = signature.result if returns is None else returns
+    declared_result = signature.result if returns is None else returns
     annotations = {without_none(each)[0] for each in signature.parameters if _hashable(each)}
     if pl.Expr in annotations:
         any_type = tuple(SqlParameter(each.name, None, True, each.optional) for each in takes)
@@ -246,13 +246,13 @@ def _function(name: str, fn: Any, returns: Any) -> UserFunction:
                 )
             gives = _type(returns, fn)
             return UserFunction(name, fn, FunctionKind.SCALAR, form, takes, further, gives)
-    if said in (UNSAID, Any, None, type(None)):
+    if declared_result in (UNSAID, Any, None, type(None)):
         raise SchemaError(
             f"{function_name(fn)} does not declare its return type",
             hint="annotate its return type, as in `-> float`, or write "
             f"env.register_function({name!r}, {function_name(fn)}, returns=float)",
         )
-    of = without_none(said)[0]
+    of = without_none(declared_result)[0]
     if (typing.get_origin(of) or of) in _TABLES:
         element = (*typing.get_args(of), UNSAID)[0]
         if element in (UNSAID, Any):
@@ -263,7 +263,7 @@ def _function(name: str, fn: Any, returns: Any) -> UserFunction:
         gives = _type(element, fn)
         return UserFunction(name, fn, FunctionKind.TABLE, CallForm.MANY, takes, further, gives)
     check_kind(fn, "register_function")
-    gives = _type(said, fn)
+    gives = _type(declared_result, fn)
     return UserFunction(name, fn, FunctionKind.SCALAR, CallForm.VALUES, takes, further, gives)
 
 
@@ -330,7 +330,7 @@ def _parameters(fn: Any, signature: Signature) -> tuple[tuple[SqlParameter, ...]
             f"{function_name(fn)} does not declare the types of its parameters",
             hint="wrap it in a function: def name(value: float) -> float",
         ) from None
-    for said, each in zip(signature.parameters, named, strict=True):
+    for declared_result, each in zip(signature.parameters, named, strict=True):
         if each.kind is inspect.Parameter.VAR_KEYWORD or (
             each.kind is inspect.Parameter.KEYWORD_ONLY and each.default is not each.empty
         ):
@@ -341,11 +341,11 @@ def _parameters(fn: Any, signature: Signature) -> tuple[tuple[SqlParameter, ...]
                 "passes arguments by position",
                 hint="remove the * from its parameters",
             )
-        annotation, null = without_none(said)
+        annotation, null = without_none(declared_result)
         made = SqlParameter(
             each.name,
             _parameter_type(annotation, fn),
-            null or said is UNSAID,
+            null or declared_result is UNSAID,
             each.default is not each.empty,
         )
         if each.kind is inspect.Parameter.VAR_POSITIONAL:

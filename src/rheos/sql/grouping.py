@@ -149,8 +149,8 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> GroupedCol
     names: dict[str, Named] = {}
     in_window: dict[ColumnRole, exp.Expr] = {}
     keys: list[str] = []
-    said = _group_by(sql, node, scope)
-    written, sets = said.keys, _in_sets(work, said)
+    clause = _group_by(sql, node, scope)
+    written, sets = clause.keys, _in_sets(work, clause)
     for place, key in enumerate(written):
         text = spelled(scope, key)
         named = scope.find(key) if isinstance(key, exp.Column) else None
@@ -212,18 +212,18 @@ def _group_by(sql: SqlText, node: exp.Select, scope: NameScope) -> GroupBy:
     return group_by(sql, group, resolve, lambda key: spelled(scope, key))
 
 
-def _in_sets(work: _Grouping, said: GroupBy) -> InSets | None:
+def _in_sets(work: _Grouping, clause: GroupBy) -> InSets | None:
     """Return the rows repeated for each set of keys; None if there is only one set. Window bounds are
     in all sets."""
-    if said.sets is None:
+    if clause.sets is None:
         return None
     scope = work.scope
     of_windows = set()
-    for place, key in enumerate(said.keys):
+    for place, key in enumerate(clause.keys):
         named = scope.find(key) if isinstance(key, exp.Column) else None
         if named is not None and named.column.role in OF_WINDOWS:
             of_windows.add(place)
-            if not all(place in some for some in said.sets):
+            if not all(place in some for some in clause.sets):
                 raise work.sql.error(
                     "every grouping set must include the window",
                     key,
@@ -232,9 +232,9 @@ def _in_sets(work: _Grouping, said: GroupBy) -> InSets | None:
     null = Typed(pl.lit(None), types.BOOLEAN, exp.Null())
     values = [
         null if place in of_windows else work.compiler.compile(key)
-        for place, key in enumerate(said.keys)
+        for place, key in enumerate(clause.keys)
     ]
-    made = in_sets(work.relation.plan, values, said.sets)
+    made = in_sets(work.relation.plan, values, clause.sets)
     work.relation = SqlRelation(made.plan, work.relation.tables)
     return made
 

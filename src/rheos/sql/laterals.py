@@ -38,19 +38,19 @@ def lateral(sql: SqlText, left: SqlRelation, node: exp.Expr, *, outer: bool) -> 
     inner = list_type.inner
     assert isinstance(inner, pl.DataType)
     alias = node.args.get("alias")
-    said = [each.name for each in alias.args.get("columns") or []] if alias is not None else []
-    if not fields and said and isinstance(inner, pl.Struct) and len(said) > 1:
+    aliases = [each.name for each in alias.args.get("columns") or []] if alias is not None else []
+    if not fields and aliases and isinstance(inner, pl.Struct) and len(aliases) > 1:
         fields = True
     kinds = dict(inner.to_schema()) if fields and isinstance(inner, pl.Struct) else {names: inner}
-    if said and len(said) != len(kinds):
-        raise sql.error(f"there are {len(kinds)} columns, but {len(said)} names for them", alias)
+    if aliases and len(aliases) != len(kinds):
+        raise sql.error(f"there are {len(kinds)} columns, but {len(aliases)} names for them", alias)
     plan, element = exploded(plan, values, outer=outer)
     whole = pl.col(element)
     exprs = [pl.col(column.name) for column in plan.columns if column.name != element]
     columns = [column for column in plan.columns if column.name != element]
     taken, made = {column.name for column in columns}, []
     for place, (name, of) in enumerate(kinds.items()):
-        shown = said[place] if said else name
+        shown = aliases[place] if aliases else name
         unique = unused_name(shown, taken, f" of {alias.name if alias is not None else names}")
         taken.add(unique)
         value = whole.struct.field(name) if fields and isinstance(inner, pl.Struct) else whole

@@ -115,29 +115,29 @@ class MatchParser(SparkParser):
     def _parse_rows_of(self, table: exp.Expr) -> exp.Expr:
         token = self._prev
         self._match_l_paren()
-        said: dict[str, Any] = {
+        clauses: dict[str, Any] = {
             "partition_by": self._parse_partition_by(),
             "order": self._parse_order(),
         }
         if self._match_text_seq("MEASURES"):
-            said["measures"] = self._parse_csv(self._parse_measure)
+            clauses["measures"] = self._parse_csv(self._parse_measure)
         if not self._match_text_seq("ONE", "ROW", "PER", "MATCH"):
-            said["all_rows"] = self._parse_all_rows()
+            clauses["all_rows"] = self._parse_all_rows()
         if self._match_text_seq("AFTER", "MATCH", "SKIP"):
-            said["after"] = self._parse_skip()
+            clauses["after"] = self._parse_skip()
         if not self._match_text_seq("PATTERN"):
             self.raise_error("Expecting PATTERN")
         self._match_l_paren()
-        said["pattern"] = self._parse_row_pattern()
+        clauses["pattern"] = self._parse_row_pattern()
         self._match_r_paren()
         if self._match_text_seq("WITHIN"):
-            said["within"] = self._parse_interval()
+            clauses["within"] = self._parse_interval()
         if self._match_text_seq("SUBSET"):
-            said["subsets"] = self._parse_csv(self._parse_subset)
+            clauses["subsets"] = self._parse_csv(self._parse_subset)
         if self._match_text_seq("DEFINE"):
-            said["define"] = self._parse_csv(self._parse_name_as_expression)
+            clauses["define"] = self._parse_csv(self._parse_name_as_expression)
         self._match_r_paren()
-        made = MatchRecognize(this=table, alias=self._parse_table_alias(), **said)
+        made = MatchRecognize(this=table, alias=self._parse_table_alias(), **clauses)
         return made.update_positions(token)
 
     def _parse_measure(self) -> exp.Expr:

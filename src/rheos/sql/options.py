@@ -97,8 +97,10 @@ def for_function(
     several: dict[str, dict[str, str]] = {}
     for option, node in own.items():
         prefix = next((each for each in connector.sql_options if _begins(option, each)), None)
-        said = connector.sql_options.get(option if option in connector.sql_options else prefix or "")
-        of = said if isinstance(said, SqlOption) else SqlOption(said or option)
+        description = connector.sql_options.get(
+            option if option in connector.sql_options else prefix or ""
+        )
+        of = description if isinstance(description, SqlOption) else SqlOption(description or option)
         name, value = of.argument, node.copy()
         if of.values is not None:
             known = {each.casefold(): to for each, to in of.values.items()}
@@ -106,9 +108,9 @@ def for_function(
                 listed = f"the values of {option!r} are"
                 raise sql.unknown("value", node.name, node, [*of.values], listed)
             value.set("this", known[value.name.casefold()])
-        if name == NO_EFFECT or (said is None and _of_others(name, what, parameters)):
+        if name == NO_EFFECT or (description is None and _of_others(name, what, parameters)):
             continue
-        if said is not None and name not in parameters[what] and "." not in name:
+        if description is not None and name not in parameters[what] and "." not in name:
             if option not in parameters[what]:
                 continue
             name = option

@@ -139,12 +139,12 @@ class SqlSession:
         ctes: Mapping[str, PlanNode] | None = None,
     ) -> PlanNode:
         """Plan a query, which may name the tables of `ctes`. Raise ProgramError or SchemaError."""
-        said = self.ttl if ttl is None else ttl
+        effective_ttl = self.ttl if ttl is None else ttl
         resolved(query, self.catalog.functions)
         changed = {each.meta[CHANGED]: each for each in query.walk() if CHANGED in each.meta}
         for text, at in changed.items():
             self.note(sql, at, text)
-        return numbered(Planner(sql, self.catalog, ctes or {}, said, self.note).query(query))
+        return numbered(Planner(sql, self.catalog, ctes or {}, effective_ttl, self.note).query(query))
 
     def script(self, text: Any, file: str | None = None) -> None:
         """Execute the statements of a string. If it is the content of a file, errors begin with the

@@ -174,8 +174,8 @@ def _meant(before: str, word: str) -> str | None:
         return f"{foreign}{READ_AS}"
     if words[-1].upper() in ("GROUP", "ORDER", "PARTITION"):
         return f"write {words[-1].upper()} BY"
-    for said, known in ((words[-1], _CLAUSES), (word, _LATER), (words[0], _BEGINS)):
-        close = difflib.get_close_matches(said.upper(), known, n=1, cutoff=0.7)
-        if close and close[0] != said.upper():
-            return f"did you mean {close[0]} instead of {said!r}? {READ_AS}"
+    for words_seen, known in ((words[-1], _CLAUSES), (word, _LATER), (words[0], _BEGINS)):
+        close = difflib.get_close_matches(words_seen.upper(), known, n=1, cutoff=0.7)
+        if close and close[0] != words_seen.upper():
+            return f"did you mean {close[0]} instead of {words_seen!r}? {READ_AS}"
     return None

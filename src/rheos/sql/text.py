@@ -116,12 +116,12 @@ class SqlText:
                 raise self.error(
                     f"{kind(node)} with this number of arguments is not supported yet", place
                 )
-            said, hint = CLAUSES.get(name, (name.strip("_").replace("_", " ").upper(), None))
+            phrase, hint = CLAUSES.get(name, (name.strip("_").replace("_", " ").upper(), None))
             if isinstance(part, str):
-                said = part.upper()
-            elif isinstance(node, exp.Func) and said not in self.text.upper():
-                said = f"the argument {self._spelled(place)}"
-            raise self.error(f"{said}{where or f' of {kind(node)}'} is not computed yet", place, hint)
+                phrase = part.upper()
+            elif isinstance(node, exp.Func) and phrase not in self.text.upper():
+                phrase = f"the argument {self._spelled(place)}"
+            raise self.error(f"{phrase}{where or f' of {kind(node)}'} is not computed yet", place, hint)
 
     def place(self, number: exp.Literal, columns: int) -> int:
         """Return the index of a column of SELECT that GROUP BY or ORDER BY gives by its position.

@@ -167,8 +167,13 @@ def simulate(
         AssertionError: With `seeds`, a run committed other rows.
     """
     if seeds is not None:
-        said = {"faults": faults, "task": task, "requests": requests, "from_savepoint": from_savepoint}
-        if drawn_too := [name for name, value in said.items() if value is not None]:
+        arguments = {
+            "faults": faults,
+            "task": task,
+            "requests": requests,
+            "from_savepoint": from_savepoint,
+        }
+        if drawn_too := [name for name, value in arguments.items() if value is not None]:
             raise ProgramError(
                 f"{drawn_too[0]}= is set, but seeds= draws it at random",
                 hint="use seed= for a single world with your own settings",

@@ -172,11 +172,11 @@ def _step(text: str, harness: Harness) -> _Rows | Callable[[Harness], None]:
     if harness.times and _WATERMARK.match(text):
         at = _distance(text[1:])
         return lambda of: of.watermark(at)
-    name, said = _stream(text, harness.inputs, IN)
-    if name in harness.times and _WATERMARK.match(said):
-        at = _distance(said[1:])
+    name, rest = _stream(text, harness.inputs, IN)
+    if name in harness.times and _WATERMARK.match(rest):
+        at = _distance(rest[1:])
         return lambda of: of.watermark(at, name)
-    row = _row(said, harness.inputs[name], harness.times.get(name), harness.start)
+    row = _row(rest, harness.inputs[name], harness.times.get(name), harness.start)
     return _Rows(name, (row,))
 
 
@@ -200,21 +200,21 @@ def _stream(text: str, known: Mapping[str, pa.Schema], main: str) -> tuple[str, 
 def _row(text: str, schema: pa.Schema, on: str | None, start: datetime) -> dict[str, Any]:
     if on is None:
         return row_of(text, schema, start)
-    said, at, time = text.rpartition("@")
+    rest, at, time = text.rpartition("@")
     if not at:
         raise ProgramError(
             f"{text!r} has no event time", hint=f"add the event time after an @: {text}@10s"
         )
     shown = pa.schema([field for field in schema if field.name != on])
     only = pa.schema([schema.field(on)])
-    values = row_of(said, shown, start) if shown.names else {}
+    values = row_of(rest, shown, start) if shown.names else {}
     return {**values, **row_of(time, only, start)}
 
 
 def _output(text: str, harness: Harness) -> str:
-    name, said = _stream(text, harness.outputs, OUT)
+    name, rest = _stream(text, harness.outputs, OUT)
     schema = harness.outputs[name]
-    return _labelled(name, shown_row_of(row_of(said, schema, harness.start), schema, harness.start))
+    return _labelled(name, shown_row_of(row_of(rest, schema, harness.start), schema, harness.start))
 
 
 def _labelled(name: str, row: str) -> str:

@@ -90,8 +90,8 @@ def drawn(rows: CurrentRows, height: int | None = None, width: int | None = None
     ]
     lines.insert(1, "  ".join("-" * wide for wide in widths))
     left = rows.count - len(shown)
-    said = f"{rows.count} row{'' if rows.count == 1 else 's'}"
-    lines.append(f"({said}{f', the last {len(shown)} shown' if left else ''})")
+    count_text = f"{rows.count} row{'' if rows.count == 1 else 's'}"
+    lines.append(f"({count_text}{f', the last {len(shown)} shown' if left else ''})")
     return [
         line if width is None or len(line) <= width else line[: width - 3] + "..." for line in lines
     ]

@@ -229,16 +229,16 @@ class _ConnectionState:
         causes = (
             [error, *getattr(error, "errors", {}).values()] if hasattr(error, "errors") else [error]
         )
-        said = f"Cassandra at {self._contact.address}: {error}"
+        problem = f"Cassandra at {self._contact.address}: {error}"
         for cause in causes:
             if isinstance(cause, errors.AuthenticationFailed | errors.Unauthorized):
                 return ConfigurationError(
-                    said, hint="check user= and password=, and the permissions of that user"
+                    problem, hint="check user= and password=, and the permissions of that user"
                 )
             if isinstance(cause, errors.InvalidRequest | TypeError | ValueError):
-                return InputError(said, hint="check the table's columns, and the row")
+                return InputError(problem, hint="check the table's columns, and the row")
         return UnavailableError(
-            said,
+            problem,
             hint="check that enough nodes are up. A running job is restarted by its restart strategy",
         )
 

@@ -241,12 +241,12 @@ class _Refusal(msgspec.Struct):
 def reason(answer: StoreAnswer) -> str:
     """Return the reason in an answer as a readable message."""
     try:
-        said = msgspec.json.decode(answer.content, type=_Refusal).error
+        refusal = msgspec.json.decode(answer.content, type=_Refusal).error
     except msgspec.DecodeError:
-        said = answer.content.decode(errors="replace").strip()
-    if isinstance(said, _Cause):
-        said = f"{said.type}: {said.reason}"
-    return f"status {answer.status}{f', {said}' if said else ''}"[:_REASON_CHARS]
+        refusal = answer.content.decode(errors="replace").strip()
+    if isinstance(refusal, _Cause):
+        refusal = f"{refusal.type}: {refusal.reason}"
+    return f"status {answer.status}{f', {refusal}' if refusal else ''}"[:_REASON_CHARS]
 
 
 def may_pass(status: int) -> bool:

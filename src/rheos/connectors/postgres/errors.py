@@ -89,16 +89,16 @@ def postgres_error(
 ) -> RheosError:
     """Translate a psycopg.Error. `doing` begins the message, such as "the table counts cannot be
     written"."""
-    said = [error.diag.message_primary or str(error).strip() or type(error).__name__]
-    if error.diag.column_name and error.diag.column_name not in said[0]:
-        said.append(f"column {error.diag.column_name}")
-    if error.diag.constraint_name and error.diag.constraint_name not in said[0]:
-        said.append(f"constraint {error.diag.constraint_name}")
+    lines = [error.diag.message_primary or str(error).strip() or type(error).__name__]
+    if error.diag.column_name and error.diag.column_name not in lines[0]:
+        lines.append(f"column {error.diag.column_name}")
+    if error.diag.constraint_name and error.diag.constraint_name not in lines[0]:
+        lines.append(f"constraint {error.diag.constraint_name}")
     kind = _kind(error)
     code = f" ({error.sqlstate})" if error.sqlstate else ""
     detail = error.diag.message_detail
     return kind.error(
-        options.redact(f"{doing}, at {options}: {', '.join(said)}{code}"),
+        options.redact(f"{doing}, at {options}: {', '.join(lines)}{code}"),
         hint=hint or kind.hint,
         record=record,
         detail=None if detail is None else options.redact(detail),

@@ -172,17 +172,20 @@ def refusals(
         return _of_another_job(findings, gone)
     if not refused:
         return None
-    told = sorted(refused, key=lambda finding: -finding.verdict.gravity)
-    verdicts = list(dict.fromkeys(finding.verdict for finding in told))
+    by_gravity = sorted(refused, key=lambda finding: -finding.verdict.gravity)
+    verdicts = list(dict.fromkeys(finding.verdict for finding in by_gravity))
     error = CheckpointError(
         _WHAT[verdicts[0]],
         hint="; ".join(
-            [*(_HINT[verdict] for verdict in verdicts), *dict.fromkeys(f.fix for f in told if f.fix)]
+            [
+                *(_HINT[verdict] for verdict in verdicts),
+                *dict.fromkeys(f.fix for f in by_gravity if f.fix),
+            ]
         )
         + _hint_of_uids(refused),
-        detail="\n".join(map(str, told)),
+        detail="\n".join(map(str, by_gravity)),
     )
-    first = next((finding for finding in told if finding.operator in sites), None)
+    first = next((finding for finding in by_gravity if finding.operator in sites), None)
     if first is not None:
         error.located(site=sites[first.operator], operator=first.name)
     return error

@@ -323,12 +323,12 @@ def check_union(types: Sequence[tuple[str, StreamType]]) -> None:
                 f"{describe(of_first.schema)}\n    {name}: {describe(other.schema)}",
             )
         if of_first.changes != other.changes:
-            said = [
+            descriptions = [
                 f"{name!r} has {'plain rows' if changes is None else changes.describe()}"
                 for name, changes in ((first, of_first.changes), (name, other.changes))
             ]
             raise ProgramError(
-                f"cannot unite {first!r} and {name!r}: {said[0]}, and {said[1]}",
+                f"cannot unite {first!r} and {name!r}: {descriptions[0]}, and {descriptions[1]}",
                 hint="turn both into plain rows: .as_rows()",
             )
         if of_first.event_time != other.event_time:

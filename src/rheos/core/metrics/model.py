@@ -160,8 +160,8 @@ def metrics_object(metrics: MetricsReport) -> dict[str, Any]:
             metric.name, {"unit": metric.unit.value, "kind": metric.kind.value, "readings": []}
         )
         entry["readings"].append(_reading_object(metric, reading))
-    said = {n: getattr(metrics, n) for n in metrics.__struct_fields__ if n != "readings"}
-    return {**said, "metrics": {name: shown[name] for name in METRICS if name in shown}}
+    values = {n: getattr(metrics, n) for n in metrics.__struct_fields__ if n != "readings"}
+    return {**values, "metrics": {name: shown[name] for name in METRICS if name in shown}}
 
 
 def _reading_object(metric: Metric, reading: Reading) -> dict[str, Any]:

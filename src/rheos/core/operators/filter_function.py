@@ -66,9 +66,9 @@ class FilterFunctionOperator(RichFunctionOperator):
                 add(fn(row))
         except UserRaised as error:
             raise user_error(self.ctx, error, record=rows[len(kept)]) from error
-        for row, said in zip(rows, kept, strict=True):
-            if said.__class__ is not bool and not isinstance(said, np.bool_):
-                raise self._undecided(row, said)
+        for row, answer in zip(rows, kept, strict=True):
+            if answer.__class__ is not bool and not isinstance(answer, np.bool_):
+                raise self._undecided(row, answer)
         output = self.ctx.outputs.get(MAIN)
         if output is not None:
             left = batch.filter(pa.array(kept, pa.bool_()))

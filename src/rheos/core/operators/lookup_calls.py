@@ -232,9 +232,9 @@ class LookupCalls:
         wait_us = self._back_off.failed(now_us)
         if wait_us is None:
             failing_us = self._back_off.failing_for_us(now_us)
-            said = error.what if isinstance(error, RheosError) else named_error(error)
+            reason = error.what if isinstance(error, RheosError) else named_error(error)
             raise UnavailableError(
-                f"the lookup has been failing for {failing_us / 1000000.0:.3g} s: {said}",
+                f"the lookup has been failing for {failing_us / 1000000.0:.3g} s: {reason}",
                 key=key + others,
                 hint="check that the system is up and responds in time; retry_for= sets how long to "
                 "retry; the job is restarted by its restart strategy",

@@ -59,14 +59,14 @@ class BatchTime:
     def observe(self, taken: Sequence[IntakeCounts], share: float = 1.0) -> int:
         """Return the new size. `taken` has all chains, always in the same order. `share` is the part
         of the time since the last call in which the slot worked instead of waiting for a core."""
-        told = False
+        has_told = False
         for costs, now, before in zip(self._row_us, taken, self._seen, strict=True):
             rows, batches = now.rows - before.rows, now.batches - before.batches
             if rows and rows * _SMALL >= self.rows * batches:
                 costs.append((now.busy_us - before.busy_us) * share / rows)
-                told = True
+                has_told = True
         self._seen = list(taken)
-        if not told:
+        if not has_told:
             return self.rows
         dearest_us = max(min(costs) for costs in self._row_us if costs)
         grown = min(2 * self.rows, self._most_rows)

@@ -131,7 +131,7 @@ class AlertWebhook:
         )
 
     def _body(self, alert: HealthAlert) -> bytes:
-        said = redacted_values(
+        message_body = redacted_values(
             {
                 "form": FORM,
                 "status": "resolved" if alert.resolved else "firing",
@@ -142,7 +142,7 @@ class AlertWebhook:
                 "health": msgspec.to_builtins(alert.health),
             }
         )
-        return json.dumps(said).encode()
+        return json.dumps(message_body).encode()
 
     def _deliver(self, body: bytes, now_us: int) -> None:
         try:

@@ -104,7 +104,7 @@ class HeldNote:
         driver meanwhile, do not take it, and return that driver's note. Call `behind` with each driver
         for which this driver waits. Keep waiting while the store cannot be read."""
         look = driver_of if looks is None else looks
-        standby, told = Standby(), ""
+        standby, announced_owner = Standby(), ""
         while True:
             # A store's error is not always an OSError. The next attempt may succeed.
             with contextlib.suppress(Exception):
@@ -117,8 +117,8 @@ class HeldNote:
                         if self._take(latest) and self._holds_job(pause):
                             return None
                     case StandbyView.BEHIND:
-                        if latest is not None and latest.owner != told:
-                            told = latest.owner
+                        if latest is not None and latest.owner != announced_owner:
+                            announced_owner = latest.owner
                             behind(latest.driver)
                     case other:
                         assert_never(other)

@@ -52,9 +52,9 @@ def _health(health: JobHealth) -> str:
         f"{_escaped(one.what_to_do)}</small></li>"
         for one in health.findings
     )
-    said = f'<ul style="margin:4px 0 0 0">{found}</ul>' if found else ""
+    label_text = f'<ul style="margin:4px 0 0 0">{found}</ul>' if found else ""
     colour = _HEALTH_COLOURS[health.state]
-    return f' <b style="color:{colour}">{health.state.value}</b>{said}'
+    return f' <b style="color:{colour}">{health.state.value}</b>{label_text}'
 
 
 def _summary(status: JobStatus) -> str:
@@ -120,7 +120,7 @@ def _time(chain: str, box: _Box, metrics: MetricsReport) -> str:
         return ""
     parts = {"busy": busy, "held": held or 0.0}
     parts["idle"] = max(0.0, 1 - sum(parts.values()))
-    said = ", ".join(f"{name} {part:.0%}" for name, part in parts.items())
+    label_text = ", ".join(f"{name} {part:.0%}" for name, part in parts.items())
     x, bars = box.x, ""
     for name, part in parts.items():
         width = min(part, 1.0) * _WIDTH
@@ -128,7 +128,7 @@ def _time(chain: str, box: _Box, metrics: MetricsReport) -> str:
             f'<rect x="{x:.1f}" y="{box.y}" width="{width:.1f}" height="5" fill="{_COLOURS[name]}"/>'
         )
         x += width
-    return f"<g><title>{said}</title>{bars}</g>"
+    return f"<g><title>{label_text}</title>{bars}</g>"
 
 
 def _edge(edge: OutlinedEdge, boxes: Mapping[str, _Box], metrics: MetricsReport) -> str:

@@ -62,19 +62,19 @@ def holders_of(path: Path) -> list[Holder]:
     ConfigurationError if the file cannot be read, or other users can read it."""
     try:
         mode = path.stat().st_mode
-        said = tomllib.loads(path.read_text())
+        tables = tomllib.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"the tokens in {str(path)!r} cannot be read: {error}") from error
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise ConfigurationError(
             f"the tokens in {str(path)!r} can be read by other users", hint=f"chmod 600 {path}"
         )
-    if not said:
+    if not tables:
         raise ConfigurationError(
             f"{str(path)!r} contains no tokens",
             hint='write a table for each user: [oncall] with role = "operate" and token = "..."',
         )
-    holders = [_holder(name, table, path) for name, table in said.items()]
+    holders = [_holder(name, table, path) for name, table in tables.items()]
     if len({holder.token for holder in holders}) < len(holders):
         raise ConfigurationError(f"two users in {str(path)!r} have the same token")
     return holders

@@ -180,9 +180,9 @@ def check_value(name: str, value: Any, depth: int = 0) -> None:
 
 def shown(body: msgspec.Struct | None, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return the arguments of a request for the audit, without secrets."""
-    said = {} if body is None else msgspec.to_builtins(body)
+    fields = {} if body is None else msgspec.to_builtins(body)
     given = {name: list(values) for name, values in query.items() if values}
-    found: dict[str, Any] = redacted_values({**said, **given})
+    found: dict[str, Any] = redacted_values({**fields, **given})
     return found
 
 

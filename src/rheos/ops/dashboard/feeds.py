@@ -44,9 +44,9 @@ class SharedFeed:
 
     async def _go_on_asking(self) -> None:
         while True:
-            said = await asyncio.to_thread(self._ask)
+            answer = await asyncio.to_thread(self._ask)
             async with self._changed:
-                self._newest = said
+                self._newest = answer
                 self._changed.notify_all()
             await asyncio.sleep(self._every_s)
 

@@ -186,13 +186,13 @@ class ReplayProcesses:
     def _reserve_replay(self, job: JobRecord) -> Iterator[None]:
         with self._lock:
             if self._closed or job.key in self._at_work or len(self._at_work) >= _MOST_AT_ONCE:
-                whose = (
+                reason = (
                     "this job is running a replay"
                     if job.key in self._at_work
                     else "several jobs are running replays"
                 )
                 raise BusyError(
-                    f"{whose} for an earlier request",
+                    f"{reason} for an earlier request",
                     hint="wait until it has finished",
                 )
             self._at_work[job.key] = None

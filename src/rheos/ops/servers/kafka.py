@@ -128,9 +128,9 @@ class KafkaBroker(JavaServer):
         for number, own in enumerate(self._behind):
             listeners[f"BEHIND{number}"] = ("PLAINTEXT", f"{HOST}:{own}")
         at = [f"{name}://{address}" for name, (_, address) in listeners.items()]
-        told = {f"{HOST}:{own}": f"{HOST}:{proxy}" for own, proxy in self._behind.items()}
+        addresses = {f"{HOST}:{own}": f"{HOST}:{proxy}" for own, proxy in self._behind.items()}
         advertised = [
-            f"{name}://{told.get(address, address)}" for name, (_, address) in listeners.items()
+            f"{name}://{addresses.get(address, address)}" for name, (_, address) in listeners.items()
         ]
         protocols = {"CONTROLLER": "PLAINTEXT", **{name: by for name, (by, _) in listeners.items()}}
         controller = f"{HOST}:{first._controller_port}"

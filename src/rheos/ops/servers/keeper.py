@@ -52,14 +52,14 @@ def main(log: str, folder: str, ends_by: int, user: str, command: list[str]) -> 
         )
     while server.poll() is None:
         readable, _, _ = select.select([0, ended], [], [], _LOOK_S)
-        said = os.read(0, 1) if 0 in readable else None
-        if said == b"k":
+        letter = os.read(0, 1) if 0 in readable else None
+        if letter == b"k":
             _thaw(server.pid)
             server.kill()
             return server.wait()
-        if said == b"s":
+        if letter == b"s":
             return _end(server, ends_by)
-        if said is not None or os.getppid() != starter:
+        if letter is not None or os.getppid() != starter:
             _end(server, ends_by)
             if folder:
                 shutil.rmtree(folder, ignore_errors=True)

@@ -117,14 +117,14 @@ class Server(ABC):
         for tried in range(1, _TRIES + 1):
             is_first = self._port is None
             port = self._port = self._port or free_port()
-            said = self._started(self.command(folder, port))
-            if said is None:
+            output = self._started(self.command(folder, port))
+            if output is None:
                 return self
-            if not (is_first and self.port_taken in said) or tried == _TRIES:
+            if not (is_first and self.port_taken in output) or tried == _TRIES:
                 raise ConfigurationError(
                     f"the {self.name} server did not start at {self.address}",
                     hint=f"see its output in {self.log}",
-                    detail="\n".join(said.splitlines()[-_SHOWN_LINES:]),
+                    detail="\n".join(output.splitlines()[-_SHOWN_LINES:]),
                 )
             self._port = None
         raise AssertionError("the last try returns or raises")
@@ -211,14 +211,14 @@ class Server(ABC):
         deadline = time.monotonic() + _READY_WITHIN_S
         while True:
             has_ended = self._keeper.poll() is not None
-            said = self._new_output(before)
-            if self.ready in said:
+            output = self._new_output(before)
+            if self.ready in output:
                 return None
             if has_ended:
-                return said
+                return output
             if time.monotonic() > deadline:
                 self.kill()
-                return f"{said}\nit was not ready after {_READY_WITHIN_S:g} s"
+                return f"{output}\nit was not ready after {_READY_WITHIN_S:g} s"
             time.sleep(_LOOK_EVERY_S)
 
     def _new_output(self, since: int) -> str:

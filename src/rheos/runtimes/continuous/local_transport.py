@@ -195,22 +195,22 @@ class LocalTransport(FramedTransport):
 
     def _greeted(self, made: socket.socket) -> None:
         """Read a connection's greeting. Nothing is parsed before the token is verified (EX3)."""
-        said = self._unknown.get(made)
-        if said is None:
+        hello = self._unknown.get(made)
+        if hello is None:
             return  # It was refused after its event was reported.
         try:
-            said += made.recv(framing.HELLO_BYTES - len(said))
+            hello += made.recv(framing.HELLO_BYTES - len(hello))
         except BlockingIOError:
             return
         except OSError:
             self._refuse(made)
             return
-        ended = len(said) == len(self._unknown[made])
-        self._unknown[made] = said
-        if ended or (len(said) >= wire.TOKEN_BYTES and not is_of(self._token, said)):
+        ended = len(hello) == len(self._unknown[made])
+        self._unknown[made] = hello
+        if ended or (len(hello) >= wire.TOKEN_BYTES and not is_of(self._token, hello)):
             self._refuse(made)
-        elif len(said) == framing.HELLO_BYTES:
-            self._admit(made, framing.decode_hello(said))
+        elif len(hello) == framing.HELLO_BYTES:
+            self._admit(made, framing.decode_hello(hello))
 
     def _admit(self, made: socket.socket, hello: Hello) -> None:
         if hello.attempt != self._attempt:

@@ -49,14 +49,14 @@ class RestartReport:
         self._restarts = restarts
         cause = status.failure or "unknown cause"
         again = "again, " if cause == self._cause else ""
-        said = cause.splitlines()[0] if again else cause
+        summary = cause.splitlines()[0] if again else cause
         self._cause = cause
         LOGGER.warning(
             "the job %r restarts (%sfor the %s time): %s",
             status.name,
             again,
             _nth(status.restarts),
-            said,
+            summary,
             extra=of_job,
         )
 
@@ -82,9 +82,9 @@ def pass_on(message: Logged, job: JobId, names: Mapping[OperatorId, str]) -> Non
     for line in message.lines:
         JOBS.handle(_record(line, message, job, names))
     if message.dropped:
-        said = f"{message.dropped} lines were dropped, because they were logged too fast"
+        summary = f"{message.dropped} lines were dropped, because they were logged too fast"
         of_job = {"job": job, "attempt": message.attempt, "subtask": message.subtask}
-        JOBS.warning("%s", said, extra=of_job)
+        JOBS.warning("%s", summary, extra=of_job)
 
 
 def _record(

@@ -59,8 +59,8 @@ def stands_in(place: str, import_beforehand: Callable[[], None]) -> bool:
             return False
         spark, _ = listener.accept()
     _, streams, _, _ = socket.recv_fds(spark, 1, len(_STREAMS))
-    with spark.makefile("rb") as said:
-        environment, folder, paths, arguments = json.load(said)
+    with spark.makefile("rb") as reader:
+        environment, folder, paths, arguments = json.load(reader)
     for stream, number in zip(streams, _STREAMS, strict=True):
         os.dup2(stream, number)
         os.close(stream)

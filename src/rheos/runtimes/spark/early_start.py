@@ -104,12 +104,12 @@ class _Jvm:
             if self.process.poll() is not None:
                 return None
             time.sleep(_LOOK_EVERY_S)
-        said = self._said.read_bytes()
-        port, length = struct.unpack_from(">ii", said)
+        output = self._said.read_bytes()
+        port, length = struct.unpack_from(">ii", output)
         # As `spark-submit` does when it runs a program.
         there = {
             "PYSPARK_GATEWAY_PORT": str(port),
-            "PYSPARK_GATEWAY_SECRET": said[8 : 8 + length].decode(),
+            "PYSPARK_GATEWAY_SECRET": output[8 : 8 + length].decode(),
         }
         os.environ.update(there)
         try:

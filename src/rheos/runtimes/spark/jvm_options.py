@@ -102,13 +102,13 @@ def find_java(of: str) -> tuple[str, str]:
     if java is None or shutil.which(java) is None:
         where = f"in JAVA_HOME ({home})" if home else "on this machine"
         raise ConfigurationError(f"{of} needs Java, which was not found {where}", hint=_INSTALL_JAVA)
-    said = _version(java)
-    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    known_version = _version(java)
+    version = re.search(r'version "(?:1\.)?(\d+)', known_version)
     if version and int(version.group(1)) < 17:
         raise ConfigurationError(
             f"{of} needs Java 17 or newer, but {java} is Java {version.group(1)}", hint=_INSTALL_JAVA
         )
-    return java, said
+    return java, known_version
 
 
 @functools.cache

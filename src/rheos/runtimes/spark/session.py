@@ -174,8 +174,8 @@ def _make(config: JobConfig, slots: int) -> SparkContext:
         SparkContext._ensure_initialized()  # Otherwise SparkConf would not contain what was submitted.
     conf = SparkConf()
     # A JVM that was started for an earlier context of ours still has that context's master.
-    said = None if _started_jvm else conf.get("spark.master", None)
-    master = config.master or said or f"local[{max(slots, 1)}]"
+    current_master = None if _started_jvm else conf.get("spark.master", None)
+    master = config.master or current_master or f"local[{max(slots, 1)}]"
     _started_jvm |= SparkContext._gateway is None and not submitted
     conf.setMaster(master)
     conf.setIfMissing("spark.app.name", "rheos")

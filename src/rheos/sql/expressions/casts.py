@@ -47,8 +47,8 @@ def named_type(sql: SqlText, node: exp.DataType, at: exp.Expr | None = None) -> 
     word = node.this.name if hasattr(node.this, "name") else str(node.this)
     parameters = [each.name for each in node.expressions]
     if word == "DECIMAL":
-        said = [int(each) for each in parameters] or [10]
-        digits, scale = said if len(said) == 2 else (said[0], 0)
+        numbers = [int(each) for each in parameters] or [10]
+        digits, scale = numbers if len(numbers) == 2 else (numbers[0], 0)
         if not 1 <= digits <= types.MOST_DIGITS or scale > digits:
             raise sql.error(
                 f"DECIMAL({digits}, {scale}) is not a valid type", at, "write DECIMAL(10, 2)"

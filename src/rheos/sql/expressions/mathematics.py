@@ -142,12 +142,12 @@ def round_(compiler: Compiler, node: exp.Round) -> Typed:
     digits = node.args.get("decimals")
     places = 0
     if digits is not None:
-        said = compiler.compile(digits)
-        if not isinstance(said.constant, int) or isinstance(said.constant, bool):
+        count = compiler.compile(digits)
+        if not isinstance(count.constant, int) or isinstance(count.constant, bool):
             raise compiler.sql.error(
                 "ROUND takes a constant number of digits", digits, "write ROUND(price, 2)"
             )
-        places = max(-_MOST_PLACES, min(said.constant, _MOST_PLACES))
+        places = max(-_MOST_PLACES, min(count.constant, _MOST_PLACES))
     if types.is_integer(value.type):
         return Typed(_whole_rounded(value.expr, value.type, -places), value.type, node)
     if isinstance(value.type, pl.Decimal):

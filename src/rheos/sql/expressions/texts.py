@@ -61,9 +61,9 @@ _SIDES = {"LEADING": "strip_chars_start", "TRAILING": "strip_chars_end", "BOTH":
 @computes(exp.Trim)
 def trim(compiler: Compiler, node: exp.Trim) -> Typed:
     compiler.sql.only(node, ("this", "expression", "position"))
-    said = node.args.get("expression")
+    separator_node = node.args.get("expression")
     side = str(node.args.get("position") or "BOTH").upper()
-    signs = pl.lit(" ") if said is None else compiler.text(said, "TRIM").expr
+    signs = pl.lit(" ") if separator_node is None else compiler.text(separator_node, "TRIM").expr
     return Typed(_trimmed(compiler.text(node.this, "TRIM").expr, signs, side), types.TEXT, node)
 
 

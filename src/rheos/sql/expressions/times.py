@@ -222,9 +222,9 @@ def trunc(compiler: Compiler, node: exp.DateTrunc) -> Typed:
 
 
 def _unit(compiler: Compiler, node: exp.Expr, known: Sequence[str]) -> str:
-    said = node.args["unit"]
-    unit = str(said.name).upper()
-    if unit not in known or not isinstance(said, exp.Literal | exp.Var):
+    unit_node = node.args["unit"]
+    unit = str(unit_node.name).upper()
+    if unit not in known or not isinstance(unit_node, exp.Literal | exp.Var):
         raise compiler.sql.error(
             f"unknown unit {unit} for truncating times", node, f"supported are {', '.join(known)}"
         )

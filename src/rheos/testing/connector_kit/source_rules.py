@@ -138,8 +138,8 @@ class Trial:
                 if polled.num_rows and (places := capabilities.places(reading.reader)) is not None:
                     read.places += [{places.unit: place} for place in places.of_rows]
                     if len(read.places) != len(read.rows):
-                        said = f"{len(places.of_rows)} positions for {polled.num_rows} rows"
-                        broken(PLACES, f"split {split.id!r} has returned {said}")
+                        counts = f"{len(places.of_rows)} positions for {polled.num_rows} rows"
+                        broken(PLACES, f"split {split.id!r} has returned {counts}")
             read.rejected = reading.rejected
         return read
 

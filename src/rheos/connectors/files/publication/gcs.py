@@ -55,7 +55,7 @@ class GcsPublication(StagedFiles):
             )
         except Exception as error:
             # The object exists: a request whose answer was lost created it, or another writer did.
-            if not any(said in str(error).lower() for said in _EXISTS):
+            if not any(phrase in str(error).lower() for phrase in _EXISTS):
                 raise
 
     def _metadata(self, target: str) -> dict[str, str] | None:

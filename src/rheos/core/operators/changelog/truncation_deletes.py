@@ -173,7 +173,7 @@ class TruncationDeletesOperator(KeyedStateOperator):
         output = self.ctx.outputs.get(REJECTED_TAG)
         if output is None:
             return
-        said = pc.utf8_slice_codeunits(bad.column(OP), len(REJECTED))
+        operations = pc.utf8_slice_codeunits(bad.column(OP), len(REJECTED))
         at = bad.schema.names.index(OP)
-        named = bad.set_column(at, bad.schema.field(OP), said)
+        named = bad.set_column(at, bad.schema.field(OP), operations)
         yield Out(named.select(output.schema.names), REJECTED_TAG)
