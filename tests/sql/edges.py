@@ -572,7 +572,6 @@ EXPRESSIONS: dict[type[exp.Expr] | str, Templates] = {
     "try_variant_get": Elsewhere("test_json_on_spark"),
     "to_variant_object": Elsewhere("test_json_on_spark"),
     "is_variant_null": Elsewhere("test_json_on_spark"),
-    "schema_of_variant": Elsewhere("test_json_on_spark"),
     "typeof": tuple(f"TYPEOF({c})" for c in (*_ALL, "a", "o", "1.50", "NULL", "ARRAY(x)")),
     "isnull": tuple(f"ISNULL({c})" for c in _ALL),
     "isnotnull": tuple(f"ISNOTNULL({c})" for c in _ALL),

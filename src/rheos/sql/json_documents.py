@@ -68,14 +68,16 @@ _STRICT = json.JSONDecoder(
 _SPACE = " \t\r\n"
 
 
-def parsed(text: str, *, whole: bool = True, single_quotes: bool = False) -> Document:
+def parsed(
+    text: str, *, whole: bool = True, single_quotes: bool = False, controls: bool = False
+) -> Document:
     """Parse a document.
 
     Args:
         text: The document.
-        whole: Whether other text after the document is an error. Without it, control characters may
-            be in strings, too.
+        whole: Whether other text after the document is an error.
         single_quotes: Whether strings may be in single quotes.
+        controls: Whether control characters may be in strings.
 
     Raises:
         MalformedJsonError: it is not JSON, or is nested too deeply.
@@ -88,24 +90,25 @@ def parsed(text: str, *, whole: bool = True, single_quotes: bool = False) -> Doc
         )
     start = text.lstrip(_SPACE)
     try:
-        return _parsed(start, whole)
+        return _parsed(start, whole, controls)
     except ValueError as error:
         if not (single_quotes and "'" in start):
             raise MalformedJsonError(str(error)) from None
     try:
-        return _parsed(_QUOTED.sub(_double_quoted, start), whole)
+        return _parsed(_QUOTED.sub(_double_quoted, start), whole, controls)
     except ValueError as error:
         raise MalformedJsonError(str(error)) from None
 
 
-def _parsed(text: str, whole: bool) -> Document:
+def _parsed(text: str, whole: bool, controls: bool) -> Document:
     if text.count("[") + text.count("{") > MOST_LEVELS:
         _check_levels(text)
     try:
-        value, end = (_STRICT if whole else _LENIENT).raw_decode(text)
+        value, end = (_LENIENT if controls else _STRICT).raw_decode(text)
     except RecursionError:
         raise MalformedJsonError("it is nested too deeply") from None
-    if whole and text[end:].strip(_SPACE):
+    after = text[end:] if whole or isinstance(value, Number) else ""
+    if after.strip(_SPACE) if whole else after[:1].strip(_SPACE):
         raise MalformedJsonError("there is text after the document")
     return _encodable(value) if "\\u" in text else value
 

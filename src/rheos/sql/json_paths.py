@@ -34,12 +34,11 @@ _SPARK_STEP = re.compile(
 
 def spark_path(text: str) -> SparkPath | None:
     """Parse a path such as `$.a['b c'][0][*].d`; None if Spark would not accept it."""
-    root = text.lstrip()
-    if not root.startswith("$"):
+    if not text.startswith("$"):
         return None
     place, steps = 1, list[str | int | SparkStep]()
-    while root[place:].strip():
-        found = _SPARK_STEP.match(root, place)
+    while text[place:].strip():
+        found = _SPARK_STEP.match(text, place)
         if found is None:
             return None
         place = found.end()

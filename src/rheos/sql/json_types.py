@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import polars as pl
 import pyarrow as pa
 
 from rheos.sql import types, variants
-from rheos.sql.json_documents import Document, MalformedJsonError, Members, Number, parsed, written
+from rheos.sql.json_documents import (
+    Document,
+    MalformedJsonError,
+    Members,
+    Number,
+    java_number,
+    parsed,
+    written,
+)
 from rheos.sql.json_paths import Absent
 
 Leaf: TypeAlias = Callable[[Document, pl.DataType], str | None]
@@ -57,10 +66,17 @@ def _lists(values: Sequence[Document | Absent], kind: pl.List, leaf: Leaf) -> pl
     for each in lists:
         offsets.append(offsets[-1] + len(each or ()))
     assert isinstance(kind.inner, pl.DataType)
-    inner = column_of([each for one in lists for each in one or ()], kind.inner, leaf)
-    missing = pa.array([each is None for each in lists], pa.bool_())
+    elements = [each for one in lists for each in one or ()]
+    inner = column_of(elements, kind.inner, leaf)
+    missing = [each is None for each in lists]
+    if leaf is spark_leaf:  # An element that does not fit makes the array null.
+        bad = [
+            value is not None and null for value, null in zip(elements, inner.is_null(), strict=True)
+        ]
+        spans = pairwise(offsets)
+        missing = [each or any(bad[a:b]) for each, (a, b) in zip(missing, spans, strict=True)]
     whole = pa.array(offsets, pa.int64())
-    made = pa.LargeListArray.from_arrays(whole, inner.to_arrow(), mask=missing)
+    made = pa.LargeListArray.from_arrays(whole, inner.to_arrow(), mask=pa.array(missing, pa.bool_()))
     return pl.Series(pl.from_arrow(made)).cast(kind)
 
 
@@ -104,7 +120,8 @@ def spark_leaf(value: Document, kind: pl.DataType) -> str | None:
     if value is None:
         return None
     if kind == types.TEXT:
-        return str(value) if isinstance(value, str) else written(value)
+        is_plain = is_text and not is_number
+        return str(value) if is_plain else written(value, java_number)
     if kind == types.BOOLEAN:
         return written(value) if isinstance(value, bool) else None
     if types.is_integer(kind):

@@ -43,7 +43,7 @@ from rheos.sql.json_paths import (
 def _spark_document(text: str) -> Document | Absent:
     """Parse a document as Spark's functions of strings do; absent if it is malformed."""
     try:
-        return parsed(text, whole=False, single_quotes=True)
+        return parsed(text, whole=False, single_quotes=True, controls=True)
     except MalformedJsonError:
         return Absent.ABSENT
 
@@ -211,10 +211,26 @@ def accepted(result: str, *, marks: tuple[str, ...], written: str) -> str:
 def json_texts(columns: Sequence[pl.Series], *, keep_nulls: bool) -> pl.Series:
     """Return the values of a column as JSON. Without `keep_nulls`, null fields are left out."""
     [values] = columns
+    # A FLOAT becomes the double that is written with the same digits.
+    texts, doubles = (_without_floats(values.dtype, to) for to in (pl.String(), pl.Float64()))
+    exact = values if doubles == values.dtype else values.cast(texts).cast(doubles)
     made = [
-        None if each is None else json_text(each, keep_nulls=keep_nulls) for each in values.to_list()
+        None if each is None else json_text(each, keep_nulls=keep_nulls) for each in exact.to_list()
     ]
     return pl.Series(values.name, made, pl.String())
+
+
+def _without_floats(kind: Any, to: pl.DataType) -> pl.DataType:
+    """Return a type with another one in the place of FLOAT."""
+    match kind:
+        case pl.List():
+            return pl.List(_without_floats(kind.inner, to))
+        case pl.Struct():
+            return pl.Struct({each.name: _without_floats(each.dtype, to) for each in kind.fields})
+        case pl.Float32():
+            return to
+    made: pl.DataType = kind
+    return made
 
 
 def json_text(value: Any, *, keep_nulls: bool = True) -> str:

@@ -25,7 +25,7 @@ from rheos.sql.json_documents import (
     written,
 )
 from rheos.sql.json_paths import Absent, VariantPath, at_path
-from rheos.sql.json_values import json_text, kind_of
+from rheos.sql.json_values import json_text
 
 _FIELD: Final = types.VARIANT.fields[0].name
 _DOUBLE: Final = "E0"
@@ -55,7 +55,7 @@ def document(text: str, *, call: str, tries: bool) -> str | None:
         ComputeError: the string is not a document, or an object has a key twice.
     """
     try:
-        return canonical(parsed(text))
+        return canonical(parsed(text, whole=False))
     except MalformedJsonError as error:
         if tries:
             return None
@@ -115,31 +115,6 @@ def at(text: str, *, path: VariantPath) -> str | None:
     """Return the part of a document at a path; None if the path leads to nothing."""
     value = at_path(parsed(text), path)
     return None if isinstance(value, Absent) else written(value)
-
-
-def schema(text: str) -> str:
-    """Compute SCHEMA_OF_VARIANT."""
-    return _schema(parsed(text))
-
-
-def _schema(value: Document) -> str:
-    match value:
-        case None:
-            return "VOID"
-        case Number():
-            if value.is_integer and -(1 << 63) <= int(value) < 1 << 63:
-                return "BIGINT"
-            if "E" in value:
-                return "DOUBLE"
-            _, digits, exponent = Decimal(value).as_tuple()
-            scale = -int(exponent)
-            return f"DECIMAL({max(len(digits), scale)},{scale})"
-        case Members():
-            return f"OBJECT<{', '.join(f'{key}: {_schema(each)}' for key, each in value.pairs)}>"
-        case list():
-            inner = {_schema(each) for each in value if each is not None}
-            return f"ARRAY<{inner.pop() if len(inner) == 1 else 'VARIANT' if inner else 'VOID'}>"
-    return {"string": "STRING", "boolean": "BOOLEAN"}[kind_of(value)]
 
 
 # --- casts --------------------------------------------------------------------------------------------

@@ -97,10 +97,3 @@ def is_variant_null(compiler: Compiler, node: exp.Anonymous) -> Typed:
     [value] = compiler.given(node, (_VARIANT,))
     made = (variants.documents(value.expr) == "null").fill_null(False)
     return Typed(made, types.BOOLEAN, node)
-
-
-@computes_named("schema_of_variant")
-def schema_of_variant(compiler: Compiler, node: exp.Anonymous) -> Typed:
-    [value] = compiler.given(node, (_VARIANT,))
-    made = of_values(variants.schema, [variants.documents(value.expr)], types.TEXT)
-    return Typed(made, types.TEXT, node)
