@@ -53,8 +53,8 @@ def _money(rng: Random, most: int) -> Decimal:
     return Decimal(rng.randrange(100, most * 100)) / 100
 
 
-def _row(rng: Random, table: str, number: int) -> Row:
-    """Draw a row. `number` is its place among the rows of the table."""
+def draw_row(rng: Random, table: str, number: int, scale: int = 1) -> Row:
+    """Draw a row. `number` is its place among the rows of the table, `scale` that of `final_tables`."""
     pick = rng.choice
     match table:
         case "region":
@@ -70,7 +70,7 @@ def _row(rng: Random, table: str, number: int) -> Row:
             nation = rng.randrange(len(_NATIONS))
             return number, f"s{number}", "a", nation, "p", _money(rng, 99), comment
         case "partsupp":
-            return number // 3, number * 7 % 12, rng.randrange(1, 400), _money(rng, 50), "c"
+            return number // 3, number * 7 % (12 * scale), rng.randrange(1, 400), _money(rng, 50), "c"
         case "customer":
             phone = f"{pick(_PHONES)}-555"
             segment, nation = pick(["BUILDING", "AUTO"]), rng.randrange(len(_NATIONS))
@@ -79,12 +79,12 @@ def _row(rng: Random, table: str, number: int) -> Row:
             day = date(1993, 1, 1) + timedelta(days=rng.randrange(1700))
             priority = pick(["1-URGENT", "2-HIGH", "5-LOW"])
             comment = pick(["c", "special some requests"])
-            customer = rng.randrange(0, 18)
+            customer = rng.randrange(0, 18 * scale)
             return number, customer, pick("FO"), _money(rng, 999), day, priority, "k", 0, comment
         case "lineitem":
             order, line = number // 4, number % 4
-            part = rng.randrange(24)
-            supplier = (part * 3 + rng.randrange(3)) * 7 % 12
+            part = rng.randrange(24 * scale)
+            supplier = (part * 3 + rng.randrange(3)) * 7 % (12 * scale)
             sent = date(1994, 1, 1) + timedelta(days=rng.randrange(1200))
             promised = sent + timedelta(days=rng.randrange(-5, 20))
             received = promised + timedelta(days=rng.randrange(-4, 12))
@@ -109,9 +109,17 @@ _COUNTS = {
 }
 
 
-def final_tables(rng: Random) -> dict[str, list[Row]]:
-    """Return the rows of each table."""
-    return {table: [_row(rng, table, n) for n in range(count)] for table, count in _COUNTS.items()}
+def final_tables(rng: Random, scale: int = 1) -> dict[str, list[Row]]:
+    """Return the rows of each table. `scale`, not a multiple of 7, multiplies the number of rows of all
+    tables but nations and regions.
+    """
+    return {
+        table: [
+            draw_row(rng, table, n, scale)
+            for n in range(count if table in ("nation", "region") else count * scale)
+        ]
+        for table, count in _COUNTS.items()
+    }
 
 
 def changes_to(rng: Random, table: str, rows: list[Row]) -> Iterator[tuple[Row, str]]:
@@ -119,7 +127,7 @@ def changes_to(rng: Random, table: str, rows: list[Row]) -> Iterator[tuple[Row, 
     width = len(KEYS[table])
     pending: list[tuple[Row, Row]] = []
     for number, row in enumerate(rows):
-        other = _row(rng, table, number)
+        other = draw_row(rng, table, number)
         wrong = (*row[:width], *other[width:])
         match rng.randrange(4):
             case 0:
