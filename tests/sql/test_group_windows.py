@@ -67,6 +67,11 @@ SAME = {
     "SELECT window, COUNT(*) AS n FROM bids GROUP BY window(ts, '10 minutes') HAVING COUNT(*) > 25 AND "
     "window.start > '2026-03-01'": "SELECT window(ts, '10 minutes') AS w, COUNT(*) AS n FROM bids "
     "GROUP BY window(ts, '10 minutes') HAVING COUNT(*) > 25",
+    # As PostgreSQL's relatives write windows.
+    f"SELECT window_end, COUNT(*) AS n FROM tumble(bids, ts, {MINUTES}) GROUP BY window_end": "SELECT "
+    f"TUMBLE_END(ts, {MINUTES}) AS e, COUNT(*) AS n FROM bids GROUP BY TUMBLE(ts, {MINUTES})",
+    f"SELECT window_end, COUNT(*) AS n FROM hop(bids, ts, {SLIDE}) AS h GROUP BY window_end": "SELECT "
+    f"HOP_END(ts, {SLIDE}) AS e, COUNT(*) AS n FROM bids GROUP BY HOP(ts, {SLIDE})",
     # In sets of keys.
     f"SELECT auction, TUMBLE_START(ts, {MINUTES}) AS s, COUNT(*) AS n FROM bids GROUP BY "
     f"TUMBLE(ts, {MINUTES}), ROLLUP(auction)": "SELECT auction, window_start, COUNT(*) AS n FROM TABLE("

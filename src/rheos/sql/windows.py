@@ -80,11 +80,18 @@ def window_call(sql: SqlText, node: exp.Expr) -> WindowCall | None:
         if (order := table.args["order"]) is not None:
             raise sql.error(f"{name} takes rows in any order", order, "leave out ORDER BY")
         table = table.this
+    if isinstance(table, exp.Column) and len(table.parts) == 1:
+        table = exp.Table(this=table.this)  # TUMBLE(bids, ts, ...), as PostgreSQL's relatives write it.
     if not isinstance(table, exp.Table | exp.Subquery):
         raise sql.error(f"{name} takes a table", table, example)
     time = given["TIMECOL"]
-    named = isinstance(time, exp.Anonymous) and time.name.upper() == "DESCRIPTOR"
-    if not named or len(time.expressions) != 1 or not isinstance(time.expressions[0], exp.Column):
+    if (
+        isinstance(time, exp.Anonymous)
+        and time.name.upper() == "DESCRIPTOR"
+        and len(time.expressions) == 1
+    ):
+        [time] = time.expressions
+    if not isinstance(time, exp.Column):
         raise sql.error(f"{name} takes the column of event time", time, example)
     lengths = {
         argument: length_of(sql, value, positive=argument != "OFFSET")
@@ -100,7 +107,7 @@ def window_call(sql: SqlText, node: exp.Expr) -> WindowCall | None:
     except ProgramError as error:
         hint = error.hint if zone is not None and zone.name in error.what else example
         raise sql.error(error.what.removesuffix(f": {window!r}"), node, hint) from None
-    return WindowCall(table, time.expressions[0], window, keys)
+    return WindowCall(table, time, window, keys)
 
 
 def is_clock(node: exp.Expr) -> bool:
