@@ -280,7 +280,7 @@ def process_with_state(run: Run) -> None:
         "spark.sql.streaming.stateStore.providerClass",
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     )
-    # Spark 4.1 starts the coordinator of state stores, which the batch needs, with its streaming queries.
+    # Spark 4.1 starts the coordinator of state stores, which the batch needs, with these.
     assert not run.spark.streams.active
     run.write(
         _steps(run)
