@@ -64,7 +64,8 @@ class ChangelogMethods(Stream):
         orders.sink_to(rh.redis.sink("redis://localhost:6379", key="order:{id}"))
         ```
 
-        Messages ("m" of Debezium) and tombstones are not changes, and are dropped.
+        Messages ("m" of Debezium) and tombstones are not changes, and are dropped. "update_before"
+        deletes its key, because the next row may have another one.
 
         Args:
             key: The columns that identify a row of the table.

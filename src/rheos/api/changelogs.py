@@ -82,7 +82,9 @@ def upsert_columns(
                 f"string",
                 hint=f"one of {_KNOWN}",
             )
-        known = SPELLINGS | OF_TABLES if of_tables else SPELLINGS
+        # A retracted row may have another key than the row that replaces it.
+        removed = {name: DELETE for name, kind in SPELLINGS.items() if kind == UPDATE_BEFORE}
+        known = SPELLINGS | removed | (OF_TABLES if of_tables else {})
         text = pl.col(op).fill_null(TOMBSTONE)
         if skips:
             operation = text.replace_strict(known, default=REJECTED + text)

@@ -582,3 +582,9 @@ def test_rows_of_a_key_expire_after_their_last_change() -> None:
         batch = pa.RecordBatch.from_pylist([order(1, "a", 1, op)], ORDERS)
         ops += [row["op"] for out in operator.on_batch(0, batch) for row in out.batch.to_pylist()]
     assert ops == ["insert", "update_after", "update_after", "delete", "insert"]
+
+
+def test_a_retracted_row_of_upserts_is_a_deletion_of_its_key() -> None:
+    script = [order(1, "new", 1, "+I"), order(1, "new", 1, "-U"), order(2, "new", 1, "+U")]
+    came = collected(lambda rows: rows.upserts(key="id"), script, ORDERS)
+    assert shown(came, "id", "op") == [(1, "delete"), (1, "insert"), (2, "update_after")]
