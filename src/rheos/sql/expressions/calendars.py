@@ -51,7 +51,9 @@ def _unit(compiler: Compiler, node: exp.Expr, given: exp.Expr) -> str:
     return unit
 
 
-def _given(compiler: Compiler, node: exp.Expr, of: list[exp.Expr], *takes: Takes) -> list[Typed]:
+def _arguments_after_unit(
+    compiler: Compiler, node: exp.Expr, of: list[exp.Expr], *takes: Takes
+) -> list[Typed]:
     """Return the arguments after the unit; of times those for which Polars has a calendar."""
     call = exp.Anonymous(this=kind(node).removesuffix("()"), expressions=of)
     call.meta.update(node.meta)
@@ -76,7 +78,7 @@ def added(compiler: Compiler, node: exp.Expr, given: list[exp.Expr]) -> Typed:
             f"{kind(node)} takes a unit, a number and a time", node, "write TIMESTAMPADD(HOUR, 3, ts)"
         )
     unit = _unit(compiler, node, given[0])
-    number, moment = _given(compiler, node, given[1:], WHOLE, MOMENT)
+    number, moment = _arguments_after_unit(compiler, node, given[1:], WHOLE, MOMENT)
     if unit in _MONTHS:
         months = (number.expr * _MONTHS[unit]).cast(types.TEXT) + pl.lit("mo")
         return Typed(moment.expr.dt.offset_by(months), types.TIMESTAMP, node)
@@ -105,7 +107,9 @@ def difference(compiler: Compiler, node: exp.Expr, given: list[exp.Expr]) -> Typ
             f"{kind(node)} takes a unit and two times", node, "write TIMESTAMPDIFF(HOUR, start, end)"
         )
     unit = _unit(compiler, node, given[0])
-    start, end = (each.expr for each in _given(compiler, node, given[1:], MOMENT, MOMENT))
+    start, end = (
+        each.expr for each in _arguments_after_unit(compiler, node, given[1:], MOMENT, MOMENT)
+    )
     if unit in _MONTHS:
         made = _months(start, end)
         return Typed(_truncated(made, _MONTHS[unit]), types.BIGINT, node)

@@ -136,7 +136,7 @@ def _parts(
     return parts
 
 
-def _written(compiler: Compiler, node: exp.Expr, moment: pl.Expr, format_: Typed) -> Typed:
+def _format_moment(compiler: Compiler, node: exp.Expr, moment: pl.Expr, format_: Typed) -> Typed:
     pattern = str(format_.constant)
     most = {letter: most for letter, (_, most) in _LETTERS.items()}
     parts = [
@@ -151,7 +151,7 @@ def _written(compiler: Compiler, node: exp.Expr, moment: pl.Expr, format_: Typed
 def date_format(compiler: Compiler, node: exp.Anonymous) -> Typed:
     _, format_ = compiler.given(node, [ANY, CONSTANT_TEXT])
     moment = compiler.cast(time_of(compiler, node.expressions[0], kind(node)), types.TIMESTAMP)
-    return _written(compiler, node, moment.expr, format_)
+    return _format_moment(compiler, node, moment.expr, format_)
 
 
 @computes_named("from_unixtime")
@@ -159,7 +159,7 @@ def from_unixtime(compiler: Compiler, node: exp.Anonymous) -> Typed:
     seconds, *format_ = compiler.given(node, [WHOLE, optional(CONSTANT_TEXT)])
     moment = compiler.cast(seconds, types.TIMESTAMP).expr
     chosen = format_[0] if format_ else Typed(pl.lit(""), types.TEXT, node, _DEFAULT)
-    return _written(compiler, node, types.dated(moment, types.TIMESTAMP), chosen)
+    return _format_moment(compiler, node, types.dated(moment, types.TIMESTAMP), chosen)
 
 
 # --- read ---------------------------------------------------------------------------------------------

@@ -77,8 +77,8 @@ def _ways(tree: Tree, holds: bool) -> Ways:
             return _joined(False, inputs, holds)
         case {"Function": {"input": [inner], "function": {"Boolean": "Not"}}}:
             return _ways(inner, not holds)
-        case {"Function": {"input": [of, low, high], "function": {"Boolean": {"IsBetween": said}}}}:
-            closed = said["closed"]
+        case {"Function": {"input": [of, low, high], "function": {"Boolean": {"IsBetween": interval}}}}:
+            closed = interval["closed"]
             bounds = [
                 {"BinaryExpr": {"left": of, "op": op, "right": bound}}
                 for op, bound in ((_LOWER[closed], low), (_UPPER[closed], high))
