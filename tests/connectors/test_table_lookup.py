@@ -118,7 +118,7 @@ def test_a_stream_is_joined_with_a_table() -> None:
         (lambda: rh.lookup_table(lambda: TOWNS, key="zip"), "schema=Price"),
         (
             lambda: rh.lookup_table(TOWNS, key="zip", reload_every="1m"),
-            "reload= needs a function that loads the table; this one is already in memory",
+            "reload_every= needs a function that loads the table; this one is already in memory",
         ),
     ],
 )

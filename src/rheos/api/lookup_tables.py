@@ -70,7 +70,7 @@ def lookup_table(
     else:
         if reload_every is not None:
             raise ProgramError(
-                "reload= needs a function that loads the table; this one is already in memory",
+                "reload_every= needs a function that loads the table; this one is already in memory",
                 hint="pass a function that loads it, such as lambda: pl.read_parquet(path)",
             )
         loaded = table_of(_collected(table), None if schema is None else resolve(schema)[0])[0]

@@ -186,8 +186,8 @@ class Settings:
     )
     new_aggregates: NewAggregatesName | None = setting(
         None,
-        "Result of a new aggregate for windows with rows from before the program changed: null, or "
-        "since for the value of the rows since then. None refuses the job. Windows that begin later "
+        "Result of a new aggregate for a window that has rows from before the program changed: null, "
+        "or since for the aggregate of its later rows. None refuses the job. Windows that begin later "
         "are not affected.",
         option="--new-aggregates",
         choices=get_args(NewAggregatesName),
@@ -230,9 +230,9 @@ class Settings:
     )
     history_interval: Duration | None = setting(
         "10s",
-        "Interval at which the job's metrics are stored next to its checkpoints. It stores 360 values, "
-        "and 1008 values of one for each 60 of them: at 10 s that is an hour and a week. None disables "
-        "it.",
+        "Interval at which the job's metrics are stored next to its checkpoints. The newest 360 values "
+        "are kept, and 1008 values at 60 times the interval: at 10 s, an hour and a week. None "
+        "disables it.",
         section="Metrics, logs and alerts",
     )
     log_level: LogLevel | None = setting(

@@ -81,7 +81,7 @@ def parsed(schema: str, refers_to: Sequence[str] = ()) -> ParsedSchema:
             raise UnfitSchemaError(f"it is not an Avro schema: {named_error(error)}") from None
         # Costs of a type are invalid for another type of the same name.
         if any(named[name] is not known for name, known in before.items()):
-            raise UnfitSchemaError("it defines a type again that it also refers to")
+            raise UnfitSchemaError("it defines a type again that a schema it refers to defines")
         bounds = AvroBounds(found, named)
     return ParsedSchema(found, bounds)
 

@@ -55,7 +55,7 @@ class WithOptions:
             given["metadata"] = {of: column for column, of in table.metadata.items()}
         made = self._called(sql, what, given)
         if not isinstance(made, Source):
-            raise sql.error(f"the connector made a {type(made).__name__}, not a source", self.at)
+            raise sql.error(f"the connector created a {type(made).__name__}, not a source", self.at)
         return made
 
     def sink(self, table: DeclaredTable) -> Sink:
@@ -70,7 +70,7 @@ class WithOptions:
         key = {} if named in self.options else {named: table.key}
         made = self._called(sql, "sink", {**fields, **key})
         if not isinstance(made, Sink):
-            raise sql.error(f"the connector made a {type(made).__name__}, not a sink", self.at)
+            raise sql.error(f"the connector created a {type(made).__name__}, not a sink", self.at)
         return made
 
     def _called(self, sql: SqlText, what: str, given: Mapping[str, object]) -> object:

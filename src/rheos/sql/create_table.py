@@ -82,7 +82,7 @@ class _Columns:
                     self.virtual |= {node.name} if metadata.args["virtual"] else set()
                 case _:
                     raise self.sql.error(
-                        "the constraints of a column are NOT NULL and PRIMARY KEY", node
+                        "a column can only have the constraints NOT NULL and PRIMARY KEY", node
                     )
         if node.name in self.computed:
             return

@@ -43,7 +43,7 @@ _TIMEOUT_STEP_US = 200
 _DEAD_BAND = 0.125
 """Minimum relative difference at which the timeout is changed."""
 _WORTH_US = 1_000
-"""Time of a batch's rows from which on its fixed cost is a small part, so it is large enough."""
+"""Time of the rows of a batch that is large enough: its fixed cost is a small part of it."""
 _LEAST_ROWS = 16
 _COSTS = 100
 """Number of intervals over which the cost of a row is remembered."""

@@ -63,7 +63,7 @@ class FaultyProxy:
         self._sockets: set[socket.socket] = set()
 
     def strike(self, fault: LinkFault) -> None:
-        """Begin the fault, for all connections and new ones."""
+        """Begin the fault, for open and new connections."""
         self._become(fault)
 
     def heal(self) -> None:

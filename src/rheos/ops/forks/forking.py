@@ -307,7 +307,7 @@ def _rows(side: _Outputs, other: _Outputs, id: OperatorId) -> pa.Table:
 
 
 def _asked(key: tuple[str, ...], *tables: pa.Table) -> tuple[str, ...]:
-    """Return the requested columns if the sink has them; else none."""
+    """Return the requested columns if the sink has all of them; otherwise no columns."""
     return key if all(name in table.column_names for table in tables for name in key) else ()
 
 

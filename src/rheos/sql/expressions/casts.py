@@ -81,7 +81,7 @@ def _struct(sql: SqlText, node: exp.DataType, at: exp.Expr) -> pl.DataType:
         to = field.args.get("kind")
         if not isinstance(to, exp.DataType) or field.name in fields:
             raise sql.error(
-                f"{as_sql(field)} is not a field of its own with a type", at, "write 'a INT, b STRING'"
+                f"{as_sql(field)} is not a field with a type", at, "write 'a INT, b STRING'"
             )
         fields[field.name] = named_type(sql, to, at)
     return pl.Struct(fields)

@@ -159,8 +159,8 @@ class WindowAggregateOperator(WindowOperator):
         return merged.with_columns(pl.Series(END, np.full(merged.height, ends.pop(), np.int64)))
 
     def _results(self, present: list[str]) -> list[pl.Expr]:
-        """Return the output's columns, from the results of the tables. A window without a value of a
-        column has no row in the tables that store values."""
+        """Return the output's columns, from the results of the tables. If a window has no value in
+        a column, the table of the column lacks the window."""
         end = pl.col(END)
         results = [
             pl.col(inside).alias(key)

@@ -15,7 +15,7 @@ from rheos.core.state.slots import Slots
 
 
 class ColumnTable(StateTable):
-    """One value per key, written as `MemoryValueTable` writes it."""
+    """A table of one value per key, in the stored form of `MemoryValueTable`."""
 
     def __init__(self, column: StateColumn, keys: SlotKeys) -> None:
         super().__init__(column.expiry)
