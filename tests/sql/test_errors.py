@@ -414,7 +414,7 @@ def test_errors_name_functions_as_the_user_wrote_them() -> None:
     [
         ("channel GLOB 'a'", "channel GLOB 'a'"),
         ("ROUND(price, 1, 2)", "the argument 2 of ROUND()"),
-        ("MAP((x, y) -> x)", "MAP() does not take these arguments"),
+        ("MAP((x, y) -> x)", "MAP takes keys and values in turn"),
     ],
 )
 def test_errors_repeat_the_user_s_words(text: str, words: str) -> None:

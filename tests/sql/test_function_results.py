@@ -123,6 +123,23 @@ RESULTS: dict[str, Any] = {
     "EXTRACT(CENTURY FROM DATE '2000-12-31')": 20,
     "EXTRACT(MILLISECOND FROM TIMESTAMP '2019-10-01 00:00:01.5')": 1500,
     "WEEK(DATE '2008-02-20')": 8,
+    # arrays, maps and structs
+    "ARRAY_CONCAT(ARRAY(1), ARRAY(2))": [1, 2],
+    "ARRAY_CAT(ARRAY(1), ARRAY(2L))": [1, 2],
+    "ARRAY_TO_STRING(ARRAY('a', NULL, 'b'), '-')": "a-b",
+    "ARRAY_SLICE(ARRAY(1, 2, 3, 4), 2, 3)": [2, 3],
+    "ARRAY_FIRST(ARRAY(1, 2))": 1,
+    "ARRAY_LAST(ARRAY(1, 2))": 2,
+    "GENERATE_SERIES(1, 10, 3)": [1, 4, 7, 10],
+    "SEQUENCE(5, 1)": [5, 4, 3, 2, 1],
+    "MAP('a', 1, 'b', 2)": [("a", 1), ("b", 2)],
+    "MAP['a', 1]['a']": 1,
+    "ELEMENT_AT(MAP('a', 1), 'b')": None,
+    "MAP_UNION(MAP(1, 'a'), MAP(1, 'c'))": [(1, "c")],
+    "STR_TO_MAP('a:1,b:2,c')": [("a", "1"), ("b", "2"), ("c", None)],
+    "MAP_ENTRIES(MAP(1, 'a'))": [{"key": 1, "value": "a"}],
+    "NAMED_STRUCT('a', 1, 'b', 'x')": {"a": 1, "b": "x"},
+    "ROW(1, 'a')": {"f0": 1, "f1": "a"},
 }
 
 REFUSED = (
@@ -141,6 +158,12 @@ REFUSED = (
     "NOW()",
     "FROM_UTC_TIMESTAMP('2016-08-31', 'Nowhere')",
     "MAKE_DATE(2019, 2)",
+    "MAP('a')",
+    "MAP('a', 1)[1][2]",
+    "STRUCT(NULL)",
+    "STR_TO_MAP(s, '||', ':')",
+    "ARRAY_APPEND(ARRAY(1), 'a')",
+    "SORT_ARRAY(ARRAY(1), j)",
 )
 
 

@@ -99,6 +99,8 @@ def name(kind: pl.DataType) -> str:
             return "TIMESTAMP" if kind.time_zone else "TIMESTAMP_NTZ"
         case pl.List():
             return "ARRAY"
+        case pl.Map():
+            return "MAP"
         case pl.Struct():
             return "VARIANT" if kind == VARIANT else "STRUCT"
     return _NAMES.get(type(kind), str(kind).upper())
@@ -171,6 +173,11 @@ def common(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
             return other
     if isinstance(left, pl.Duration) and isinstance(right, pl.Duration):
         return INTERVAL
+    if isinstance(left, pl.List) and isinstance(right, pl.List):
+        assert isinstance(left.inner, pl.DataType)
+        assert isinstance(right.inner, pl.DataType)
+        inner = common(signed(left.inner), signed(right.inner))
+        return None if inner is None else pl.List(inner)
     return None
 
 
@@ -212,11 +219,22 @@ def cast(value: pl.Expr, kind: pl.DataType, to: pl.DataType) -> pl.Expr | None:
                 return of_columns(days_of_texts, [value], DATE)
         case pl.Datetime():
             return _to_timestamp(value, kind, to)
+        case pl.List():
+            return _to_list(value, kind, to)
         case pl.Binary():
             return value.cast(to) if kind == TEXT else None
         case pl.Duration():
             return value.cast(to) if isinstance(kind, pl.Duration) else None
     return None
+
+
+def _to_list(value: pl.Expr, kind: pl.DataType, to: pl.List) -> pl.Expr | None:
+    if not isinstance(kind, pl.List):
+        return None
+    assert isinstance(kind.inner, pl.DataType)
+    assert isinstance(to.inner, pl.DataType)
+    element = cast(pl.element(), kind.inner, to.inner)
+    return None if element is None else value.list.eval(element)
 
 
 _RANGES: Final[dict[type[pl.DataType], int]] = {

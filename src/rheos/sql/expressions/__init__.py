@@ -6,6 +6,7 @@ unknown node or argument is refused at its place.
 """
 
 from rheos.sql.expressions import (
+    array_functions,
     arrays,
     bits,
     calendars,
@@ -16,6 +17,7 @@ from rheos.sql.expressions import (
     json_functions,
     json_standard,
     literals,
+    maps,
     mathematics,
     nested_values,
     number_functions,
@@ -32,6 +34,7 @@ from rheos.sql.expressions import (
 from rheos.sql.expressions.table import NAMED as NAMED
 
 MODULES = (
+    array_functions,
     arrays,
     bits,
     calendars,
@@ -42,6 +45,7 @@ MODULES = (
     json_functions,
     json_standard,
     literals,
+    maps,
     mathematics,
     nested_values,
     number_functions,

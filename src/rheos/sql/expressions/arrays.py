@@ -18,12 +18,16 @@ def array(compiler: Compiler, node: exp.Array) -> Typed:
     if not node.expressions:
         raise compiler.sql.error("an empty ARRAY has no type", node, "write ARRAY(CAST(NULL AS INT))")
     values, inner = compiler.common([compiler.compile(each) for each in node.expressions], "ARRAY")
-    parts = [each.expr for each in values]
-    made = pl.concat_list(parts)
-    if isinstance(inner, pl.List):  # Polars would concatenate the lists.
-        wrapped = pl.concat_list([pl.struct(part.alias("value")) for part in parts])
-        made = wrapped.list.eval(pl.element().struct.field("value"))
-    return Typed(made, pl.List(inner), node)
+    return Typed(listed([each.expr for each in values], inner), pl.List(inner), node)
+
+
+def listed(parts: list[pl.Expr], inner: pl.DataType) -> pl.Expr:
+    """Return values of a type as a list."""
+    if not isinstance(inner, pl.List):
+        return pl.concat_list(parts)
+    # Polars would concatenate the lists.
+    wrapped = pl.concat_list([pl.struct(part.alias("value")) for part in parts])
+    return wrapped.list.eval(pl.element().struct.field("value"))
 
 
 def _list(compiler: Compiler, node: exp.Expr, of: exp.Expr) -> tuple[Typed, pl.DataType]:
@@ -56,11 +60,14 @@ def distinct(compiler: Compiler, node: exp.ArrayDistinct) -> Typed:
 @computes(exp.ArraySort)
 def sort(compiler: Compiler, node: exp.ArraySort) -> Typed:
     """Compile SORT_ARRAY, with nulls first, and ARRAY_SORT, with nulls last."""
-    compiler.sql.only(node, ("this", "nulls_first"))
+    compiler.sql.only(node, ("this", "nulls_first", "asc"))
     value, _ = _list(compiler, node, node.this)
-    first = node.args.get("nulls_first")
+    first, rises = (node.args.get(name) for name in ("nulls_first", "asc"))
+    if rises is not None and not isinstance(rises, exp.Boolean):
+        raise compiler.sql.error(f"{kind(node)} takes TRUE or FALSE here", rises, "write FALSE")
     nulls_last = not (isinstance(first, exp.Boolean) and first.this)
-    return Typed(value.expr.list.sort(nulls_last=nulls_last), value.type, node)
+    descending = rises is not None and not rises.this
+    return Typed(value.expr.list.sort(descending=descending, nulls_last=nulls_last), value.type, node)
 
 
 @computes(exp.ArrayContains)

@@ -106,12 +106,12 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def _converted(text: str, base: int, new_base: int) -> str | None:
-    text = text.strip(" ").upper()
+    text = text.strip(" ")
     if not (2 <= base <= 36 and 2 <= abs(new_base) <= 36 and text):
         return None
     value = 0
     for digit in text.removeprefix("-"):
-        place = _DIGITS.find(digit)
+        place = _DIGITS.find(digit.upper()) if digit.isascii() else -1
         if not 0 <= place < base:
             break
         value = min(value * base + place, _LONG)  # Too large a number has all bits.

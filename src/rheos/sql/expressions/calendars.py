@@ -123,18 +123,17 @@ def _truncated(number: pl.Expr, unit: int) -> pl.Expr:
 
 def _months(start: pl.Expr, end: pl.Expr) -> pl.Expr:
     """Return the number of whole months between two times, as Java counts them."""
-    months = _month_number(end) - _month_number(start)
-    begin, rest = _within_month(start), _within_month(end)
-    less = pl.when((months > 0) & (rest < begin)).then(1)
-    return months - less.when((months < 0) & (rest > begin)).then(-1).otherwise(0)
+    first, last = (each.dt.date().cast(types.INT) for each in (start, end))
+    begin, rest = (each.dt.epoch("us") % _DAY_US for each in (start, end))
+    less = pl.when((last > first) & (rest < begin)).then(-1)
+    moved = last + less.when((last < first) & (rest > begin)).then(1).otherwise(0)
+    days = [each.cast(types.DATE) for each in (first, moved)]
+    one, other = (_month_number(each) * 32 + each.dt.day().cast(types.BIGINT) for each in days)
+    return _truncated(other - one, 32)
 
 
 def _month_number(moment: pl.Expr) -> pl.Expr:
     return moment.dt.year().cast(types.BIGINT) * 12 + moment.dt.month().cast(types.BIGINT)
-
-
-def _within_month(moment: pl.Expr) -> pl.Expr:
-    return moment.dt.epoch("us") - moment.dt.truncate("1mo").dt.epoch("us")
 
 
 _CONDITION = Takes("a BOOLEAN", lambda of: of == types.BOOLEAN, types.BOOLEAN)

@@ -84,6 +84,9 @@ def chosen_of(
 def decode(compiler: Compiler, node: exp.DecodeCase) -> Typed:
     """Compile DECODE(x, 1, 'a', 2, 'b', 'else'), in which null equals null."""
     of, *rest = map(compiler.compile, node.expressions)
+    if any(each.type == types.TEXT for each in rest):
+        # Spark has one type for all of its arguments.
+        of, *rest = (compiler.cast(each, types.TEXT) for each in (of, *rest))
     last = rest.pop() if len(rest) % 2 else None
     conditions = []
     for value in rest[::2]:

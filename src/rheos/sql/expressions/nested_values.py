@@ -6,6 +6,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.sql import types
+from rheos.sql.expressions.maps import map_of_bracket, value_at
 from rheos.sql.expressions.table import Compiler, Typed, computes, computes_named
 
 
@@ -14,9 +15,16 @@ def element(compiler: Compiler, node: exp.Bracket) -> Typed:
     """Compile an element: `list[0]` counts from 0, ELEMENT_AT(list, 1) from 1, or from the end with -1.
     It is null if the list is too short."""
     compiler.sql.only(node, ("this", "expressions", "offset", "safe"))
+    of_map = map_of_bracket(compiler, node)
+    if of_map is not None:
+        return of_map
     value = compiler.compile(node.this)
+    if len(node.expressions) != 1:
+        raise compiler.sql.error("[...] takes one place", node, "write list[0]")
     [place] = node.expressions
     at = compiler.compile(place)
+    if isinstance(value.type, pl.Map):
+        return value_at(compiler, value, at, node)
     if isinstance(value.type, pl.Struct) and isinstance(at.constant, str):
         return field(compiler, value, at.constant, node)
     if not isinstance(value.type, pl.List) or not types.is_integer(at.type):
@@ -73,6 +81,8 @@ def size(compiler: Compiler, node: exp.Anonymous) -> Typed:
 
 def _length(compiler: Compiler, node: exp.Expr, of: exp.Expr) -> pl.Expr:
     value = compiler.compile(of)
+    if isinstance(value.type, pl.Map):
+        return value.expr.map.len().cast(types.INT)
     if not isinstance(value.type, pl.List):
-        raise compiler.wrong_type("SIZE needs an ARRAY", value, "name a list", at=node)
+        raise compiler.wrong_type("SIZE needs an ARRAY or a MAP", value, "name a list", at=node)
     return value.expr.list.len().cast(types.INT)

@@ -44,8 +44,8 @@ real(exp.Csc, lambda x: 1 / x.sin())
 real("log1p", lambda x: pl.when(x > -1).then(x.log1p()))
 real("expm1", lambda x: _of_numpy("expm1", x))
 real("rint", lambda x: _of_numpy("rint", x))
-real(exp.Acosh, lambda x: (x + (x * x - 1).sqrt()).log())
-real(exp.Asinh, lambda x: pl.when(x == -math.inf).then(x).otherwise((x + (x * x + 1).sqrt()).log()))
+real(exp.Acosh, lambda x: x.arccosh())
+real(exp.Asinh, lambda x: x.arcsinh())
 real(exp.Atanh, lambda x: 0.5 * (x.log1p() - (-x).log1p()))
 
 
@@ -114,7 +114,9 @@ def pmod(compiler: Compiler, node: exp.Anonymous) -> Typed:
     if types.is_floating(rest.type):
         moved = of_columns(remainder, [moved, divisor], rest.type)
     else:
-        moved = pl.when(divisor > 0).then(moved).otherwise(rest.expr)
+        # INT and BIGINT wrap around, if the divisor is negative, too.
+        fits = (divisor > 0) | (moved > 0) if rest.type in (types.INT, types.BIGINT) else divisor > 0
+        moved = pl.when(fits).then(moved).otherwise(rest.expr)
     return Typed(pl.when(rest.expr < 0).then(moved).otherwise(rest.expr), rest.type, node)
 
 

@@ -101,7 +101,14 @@ def initcap(text: pl.Expr) -> pl.Expr:
 
 
 def _capitalised(text: str) -> str:
-    return " ".join(word[:1].title() + word[1:] for word in text.lower().split(" "))
+    return " ".join(map(_capitalised_word, text.split(" ")))
+
+
+def _capitalised_word(word: str) -> str:
+    lower = word.lower()
+    # The last sigma of a word has another form, which its first letters decide.
+    rest = lower[1:] if len(lower) == len(word) else word[1:].lower()
+    return word[:1].title() + rest
 
 
 @computes_named("space")
@@ -115,7 +122,7 @@ def elt(compiler: Compiler, node: exp.Anonymous) -> Typed:
     """Compile ELT(n, a, b): the n-th of the values, or null."""
     place, *values = node.expressions or [exp.null()]
     [at] = compiler.given(exp.Anonymous(this="elt", expressions=[place]), [SMALL_WHOLE])
-    of = [compiler.compile(each) for each in values]
+    of = [compiler.cast(compiler.compile(each), types.TEXT) for each in values]
     if not of:
         raise compiler.sql.error("ELT() takes a number and values", node, "write ELT(n, 'a', 'b')")
     return chosen_of(compiler, node, [at.expr == number for number in range(1, len(of) + 1)], of)

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from rheos.core.graph.row_functions import of_columns
 from rheos.sql import text_bounds, types
+from rheos.sql.expressions.array_functions import concatenated
 from rheos.sql.expressions.table import (
     CAST,
     SMALL_WHOLE,
@@ -82,8 +83,11 @@ def _trimmed(text: pl.Expr, signs: pl.Expr, side: str) -> pl.Expr:
 def concat(compiler: Compiler, node: exp.Concat | exp.DPipe) -> Typed:
     compiler.sql.only(node, ("expressions", "this", "expression", "safe", "coalesce"))
     parts = node.expressions if isinstance(node, exp.Concat) else [node.this, node.expression]
+    values = [compiler.compile(each) for each in parts]
+    if values and isinstance(values[0].type, pl.List):
+        return concatenated(compiler, node, values)
     # Other values are converted to strings, as in Spark.
-    texts = [compiler.cast(compiler.compile(each), types.TEXT).expr for each in parts]
+    texts = [compiler.cast(each, types.TEXT).expr for each in values]
     return Typed(pl.concat_str(texts), types.TEXT, node)
 
 

@@ -173,16 +173,30 @@ _MONTH_PATTERNS = (
     *("[0-9]{1,2}", "[0-9]{2}"),
     *(_names(calendar.month_abbr), _names(calendar.month_name)),
 )
-_ZONE = r"Z|[+-][0-9]{2}(?::?[0-9]{2}(?::?[0-9]{2})?)?"
+_OFFSETS = (
+    *("[+-][0-9]{2}(?:[0-9]{2})?", "[+-][0-9]{4}", "[+-][0-9]{2}:[0-9]{2}"),
+    *("[+-][0-9]{4}(?:[0-9]{2})?", "[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?"),
+)
+
+
+def _read_year(letters: int) -> str:
+    """Return the pattern of a year. With four letters or more, longer ones have a sign."""
+    if letters < 4:
+        return "[0-9]{2}" if letters == 2 else "-?[0-9]{1,6}"
+    return f"[0-9]{{{letters}}}|-[0-9]{{{letters},6}}|[+][0-9]{{{letters + 1},6}}"
+
+
 _READ: dict[str, tuple[Callable[[int], str], int]] = {
-    "y": (lambda n: "[0-9]{2}" if n == 2 else "[0-9]{4}" if n == 4 else f"[0-9]{{{n},6}}", 6),
+    "y": (_read_year, 6),
     **dict.fromkeys(("M", "L"), (lambda n: _MONTH_PATTERNS[n - 1], 4)),
     **dict.fromkeys(("d", "H", "h", "m", "s"), (lambda n: "[0-9]{2}" if n == 2 else "[0-9]{1,2}", 2)),
     "S": (lambda n: f"[0-9]{{{n}}}", 9),
     "a": (lambda n: "(?i:AM|PM)", 1),
     "E": (lambda n: _names(calendar.day_abbr if n < 4 else calendar.day_name), 4),
-    **dict.fromkeys(("X", "x", "Z"), (lambda n: _ZONE, 5)),
-    "V": (lambda n: r"[A-Za-z][A-Za-z0-9/_+:-]*|" + _ZONE, 2),
+    "X": (lambda n: f"[Zz]|{_OFFSETS[n - 1]}", 5),
+    "x": (lambda n: _OFFSETS[n - 1], 5),
+    "Z": (lambda n: _OFFSETS[1], 3),
+    "V": (lambda n: r"[A-Za-z][A-Za-z0-9/_+:-]*|" + _OFFSETS[4], 2),
     "z": (lambda n: r"[A-Za-z][A-Za-z/_]*", 3),
 }  # fmt: skip
 """The pattern that each letter of a format matches, and how many times the letter may be repeated."""
@@ -220,6 +234,8 @@ def _read(compiler: Compiler, text: pl.Expr, format_: Typed, to: pl.DataType) ->
         hour = found["h"].cast(types.INT)
         half = (found["a"].str.to_uppercase() == "PM") if "a" in found else pl.lit(False)
         found["H"] = (pl.when(hour.is_between(1, 12)).then(hour % 12) + half * 12).cast(types.TEXT)
+    if "X" in found:
+        found["X"] = found["X"].str.to_uppercase()
     year, month, day, hour, minute, second = (
         found.get(letter, pl.lit(text)) for letter, text in _ABSENT.items()
     )
@@ -282,4 +298,6 @@ def unix_timestamp(compiler: Compiler, node: exp.Anonymous) -> Typed:
     else:
         of = time_of(compiler, node.expressions[0], kind(node))
         moment = compiler.cast(of, types.TIMESTAMP).expr
-    return Typed(moment.dt.epoch("us") // 1_000_000, types.BIGINT, node)
+    # Spark drops the fraction here, also before 1970.
+    micros = moment.dt.epoch("us")
+    return Typed(micros.sign() * (micros.abs() // 1_000_000), types.BIGINT, node)

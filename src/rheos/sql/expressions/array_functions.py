@@ -1,0 +1,195 @@
+"""Functions that make arrays of other arrays and of numbers: SEQUENCE, ARRAY_UNION, SLICE."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.core.graph.row_functions import of_columns
+from rheos.sql import types
+from rheos.sql.expressions.arrays import listed
+from rheos.sql.expressions.table import (
+    ANY,
+    SMALL_WHOLE,
+    TEXT,
+    WHOLE,
+    Compiler,
+    Takes,
+    Typed,
+    computes_named,
+    optional,
+)
+from rheos.sql.text import kind
+from rheos.sql.text_bounds import joined
+
+ARRAY = Takes("an ARRAY", lambda of: isinstance(of, pl.List))
+_TEXTS = pl.List(types.TEXT)
+
+
+def inner_type(value: Typed) -> pl.DataType:
+    """Return the type of the elements of an array."""
+    inner = value.type.inner if isinstance(value.type, pl.List) else types.NULL
+    assert isinstance(inner, pl.DataType)
+    return inner
+
+
+def _with_element(compiler: Compiler, node: exp.Anonymous) -> tuple[Typed, Typed]:
+    """Return the array and the element of a call, in one type."""
+    value, element = compiler.given(node, [ARRAY, ANY])
+    first = Typed(pl.lit(None), inner_type(value), value.node)
+    _, inner = compiler.common([first, element], kind(node))
+    return compiler.cast(value, pl.List(inner)), compiler.cast(element, inner)
+
+
+@computes_named("array_append", "array_prepend")
+def append(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    value, element = _with_element(compiler, node)
+    parts = [value.expr, listed([element.expr], element.type)]
+    if node.name.casefold() == "array_prepend":
+        parts.reverse()
+    made = pl.when(value.expr.is_not_null()).then(pl.concat_list(parts))
+    return Typed(made, value.type, node)
+
+
+@computes_named("array_union", "array_intersect", "array_except")
+def set_operation(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile operations of arrays as sets, in the order in which elements occur."""
+    values, type_ = compiler.common(compiler.given(node, [ARRAY, ARRAY]), kind(node))
+    one, other = (each.expr for each in values)
+    match node.name.casefold():
+        case "array_union":
+            made = pl.concat_list([one, other]).list.unique(maintain_order=True)
+        case "array_intersect":
+            made = _without(one, _without(one, other))
+        case _:
+            made = _without(one, other)
+    if types.is_floating(inner_type(values[0])):
+        made = made.list.eval(pl.when(pl.element() == 0).then(0.0).otherwise(pl.element()))
+    return Typed(pl.when(one.is_not_null() & other.is_not_null()).then(made), type_, node)
+
+
+def _without(one: pl.Expr, other: pl.Expr) -> pl.Expr:
+    """Return the different elements of a list that another list lacks, in their order."""
+    first = other.list.unique(maintain_order=True)
+    return pl.concat_list([first, one]).list.unique(maintain_order=True).list.slice(first.list.len())
+
+
+@computes_named("arrays_overlap")
+def overlap(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile ARRAYS_OVERLAP: null if only a null could be the common element."""
+    values, _ = compiler.common(compiler.given(node, [ARRAY, ARRAY]), kind(node))
+    one, other = (each.expr for each in values)
+    common = one.list.drop_nulls().list.set_intersection(other.list.drop_nulls()).list.len() > 0
+    has_null = [each.list.len() > each.list.drop_nulls().list.len() for each in (one, other)]
+    unknown = (one.list.len() > 0) & (other.list.len() > 0) & (has_null[0] | has_null[1])
+    made = pl.when(common).then(True).when(~unknown).then(False)
+    there = one.is_not_null() & other.is_not_null()
+    return Typed(pl.when(there).then(made), types.BOOLEAN, node)
+
+
+@computes_named("array_concat", "array_cat")
+def concat(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    return concatenated(compiler, node, compiler.given(node, [ARRAY] * max(1, len(node.expressions))))
+
+
+def concatenated(compiler: Compiler, node: exp.Expr, values: list[Typed]) -> Typed:
+    """Return the elements of all arrays; null if an array is null."""
+    arrays, type_ = compiler.common(values, kind(node))
+    return Typed(pl.concat_list([each.expr for each in arrays]), type_, node)
+
+
+@computes_named("array_compact")
+def compact(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    [value] = compiler.given(node, [ARRAY])
+    return Typed(value.expr.list.drop_nulls(), value.type, node)
+
+
+@computes_named("flatten")
+def flatten(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile FLATTEN: the elements of arrays in an array; null if one of those is null."""
+    [value] = compiler.given(node, [ARRAY])
+    inner = inner_type(value)
+    if not isinstance(inner, pl.List):
+        raise compiler.wrong_type(f"{kind(node)} takes an ARRAY of ARRAYs", value, "leave it out")
+    flat = value.expr.list.eval(pl.element().list.explode(empty_as_null=False, keep_nulls=False))
+    has_null = value.expr.list.eval(pl.element().is_null().any()).list.first()
+    empty = pl.when(value.expr.list.len() == 0).then(pl.lit([], dtype=inner))
+    return Typed(empty.when(~has_null).then(flat), inner, node)
+
+
+@computes_named("array_join", "array_to_string")
+def join(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile ARRAY_JOIN, which leaves nulls out unless a third argument replaces them."""
+    value, between, *instead = compiler.given(node, [ARRAY, TEXT, optional(TEXT)])
+    element = Typed(pl.element(), inner_type(value), value.node)
+    texts = value.expr.list.eval(compiler.cast(element, types.TEXT).expr)
+    if instead and isinstance(instead[0].constant, str):
+        texts = texts.list.eval(pl.element().fill_null(pl.lit(instead[0].constant)))
+    elif instead:
+        raise compiler.sql.error("the replacement of nulls must be a constant", instead[0].node)
+    parts = [texts.list.drop_nulls(), between.expr]
+    made = of_columns(partial(joined, written=compiler.sql.written(node)), parts, types.TEXT)
+    there = value.expr.is_not_null() & between.expr.is_not_null()
+    return Typed(pl.when(there).then(made), types.TEXT, node)
+
+
+@computes_named("array_repeat")
+def repeat(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    value, times = compiler.given(node, [ANY, SMALL_WHOLE])
+    made = value.expr.repeat_by(times.expr.clip(lower_bound=0))
+    return Typed(pl.when(times.expr.is_not_null()).then(made), pl.List(value.type), node)
+
+
+@computes_named("slice", "array_slice")
+def slice_(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile SLICE(list, begin, length), and ARRAY_SLICE(list, begin, end), which count from 1."""
+    value, begin, length = compiler.given(node, [ARRAY, SMALL_WHOLE, SMALL_WHOLE])
+    size = value.expr.list.len().cast(types.INT)
+    first = pl.when(begin.expr > 0).then(begin.expr - 1).when(begin.expr < 0).then(size + begin.expr)
+    if node.name.casefold() == "array_slice":
+        last = pl.when(length.expr < 0).then(size + length.expr + 1).otherwise(length.expr)
+        count = (last - first).clip(lower_bound=0)
+    else:
+        count = pl.when(length.expr >= 0).then(length.expr)
+    inside = first.is_between(0, size)
+    kept = value.expr.list.slice(first.clip(lower_bound=0), count)
+    made = pl.when(inside).then(kept).otherwise(pl.lit([], dtype=value.type))
+    there = value.expr.is_not_null() & first.is_not_null() & count.is_not_null()
+    return Typed(pl.when(there).then(made), value.type, node)
+
+
+@computes_named("array_first", "array_last")
+def first(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    [value] = compiler.given(node, [ARRAY])
+    of = value.expr.list
+    made = of.first() if node.name.casefold() == "array_first" else of.last()
+    return Typed(made, inner_type(value), node)
+
+
+@computes_named("get")
+def get(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    value, place = compiler.given(node, [ARRAY, SMALL_WHOLE])
+    at = pl.when(place.expr >= 0).then(place.expr)
+    return Typed(value.expr.list.get(at, null_on_oob=True), inner_type(value), node)
+
+
+MOST_NUMBERS = 1_000_000
+"""Maximum number of values that SEQUENCE returns for a row."""
+
+
+@computes_named("sequence", "generate_series")
+def sequence(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile SEQUENCE(begin, end[, step]) of integers: both ends are included."""
+    begin, end, *step = compiler.given(node, [WHOLE, WHOLE, optional(WHOLE)])
+    by = step[0].expr if step else pl.when(begin.expr <= end.expr).then(1).otherwise(-1)
+    forward = pl.when(by > 0).then((end.expr - begin.expr) // by)
+    count = forward.when(by < 0).then((begin.expr - end.expr) // -by) + 1
+    bounded = pl.when(count <= MOST_NUMBERS).then(count.clip(lower_bound=0))
+    first_type = types.signed(compiler.compile(node.expressions[0]).type)
+    inner = types.common(first_type, types.signed(compiler.compile(node.expressions[1]).type))
+    assert inner is not None
+    steps = pl.int_ranges(0, bounded.fill_null(0)).cast(pl.List(types.BIGINT))
+    made = (steps * by + begin.expr).cast(pl.List(inner))
+    return Typed(pl.when(bounded.is_not_null()).then(made), pl.List(inner), node)
