@@ -73,6 +73,43 @@ def test_decimal_expressions_agree_with_spark(spark: Any) -> None:
     assert not different, "\n".join(map(str, different))
 
 
+AGGREGATES = {
+    "SUM(b)": pa.decimal128(22, 4),
+    "SUM(w)": pa.decimal128(38, 18),
+    "AVG(b)": pa.decimal128(16, 8),
+    "AVG(w)": pa.decimal128(38, 22),
+    "MIN(n)": pa.decimal128(38, 0),
+    "MAX(u)": pa.decimal128(38, 38),
+    "SUM(DISTINCT w)": pa.decimal128(38, 18),
+    "COUNT(DISTINCT n)": pa.int64(),
+    "SUM(w * 2)": pa.decimal128(38, 16),
+    "MAX_BY(n, w)": pa.decimal128(38, 0),
+}
+"""Aggregates of wide decimals, and the types of their results in Spark."""
+
+
+def aggregated() -> dict[str, Any]:
+    query = ", ".join(f"{each} AS c{place}" for place, each in enumerate(AGGREGATES))
+    made = found(f"SELECT {query} FROM t WHERE k <> 4", TABLE)
+    last = made.slice(made.num_rows - 1)
+    return {each: last[f"c{place}"] for place, each in enumerate(AGGREGATES)}
+
+
+def test_aggregates_have_the_types_of_spark() -> None:
+    assert {each: column.type for each, column in aggregated().items()} == AGGREGATES
+
+
+@pytest.mark.spark
+@needs_spark("4.0", "common types of decimals that keep all digits before the point")
+def test_aggregates_of_decimals_agree_with_spark(spark: Any) -> None:
+    frame_of(spark, TABLE).createOrReplaceTempView("t")
+    query = ", ".join(f"{each} AS c{place}" for place, each in enumerate(AGGREGATES))
+    theirs = arrow_table(spark.sql(f"SELECT {query} FROM t WHERE k <> 4"))
+    for place, (each, column) in enumerate(aggregated().items()):
+        other = theirs[f"c{place}"]
+        assert (column.type, column.to_pylist()) == (other.type, other.to_pylist()), each
+
+
 ORDERS: dict[str, Callable[[tuple[int, Decimal | None]], Any]] = {
     "v, n": lambda row: (row[1] is not None, row[1] or 0, row[0]),
     "v DESC, n": lambda row: (row[1] is None, -Fraction(row[1] or 0), row[0]),
