@@ -14,8 +14,8 @@ from rheos.api.changelogs import (
     unknown_change,
     upsert_columns,
 )
-from rheos.api.joins import FOREVER, TimeToLive, time_to_live_ms
 from rheos.api.stream_base import Stream
+from rheos.api.time_to_live import FOREVER, TimeToLive, time_to_live_ms
 from rheos.api.transformations import Transformation
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError

@@ -35,7 +35,7 @@ from rheos.runtimes.job import JobResult
 from rheos.runtimes.job_handle import JobHandle
 
 if TYPE_CHECKING:
-    from rheos.api.joins import TimeToLive
+    from rheos.api.time_to_live import TimeToLive
     from rheos.sql.session import SqlSession
 
 LOGGER = logging.getLogger("rheos.results")

@@ -9,7 +9,6 @@ from rheos.api.joins import (
     JoinHow,
     TableHow,
     TemporalHow,
-    TimeToLive,
     co_grouped,
     interval_joined,
     tables_joined,
@@ -17,6 +16,7 @@ from rheos.api.joins import (
     window_joined,
 )
 from rheos.api.stream_base import Stream
+from rheos.api.time_to_live import TimeToLive
 from rheos.api.transformations import Transformation
 from rheos.core.errors import ProgramError
 from rheos.core.graph.functions import CoGroupFunction

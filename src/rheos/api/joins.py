@@ -12,6 +12,7 @@ from rheos.api.changelogs import check_rows_by_key
 from rheos.api.expressions import compile_expressions
 from rheos.api.function_checks import check_function
 from rheos.api.function_typing import input_record, output_type
+from rheos.api.time_to_live import TimeToLive, time_to_live_ms
 from rheos.api.transformations import Transformation
 from rheos.api.window_configuration import WINDOW_FIELDS, WindowsOfKeys
 from rheos.core.errors import ProgramError, SchemaError
@@ -31,15 +32,12 @@ from rheos.core.operators.joins.table_join import TableInput, TableJoinSpec
 from rheos.core.operators.joins.temporal_join import TemporalJoinSpec
 from rheos.core.operators.joins.window_join import WindowJoinSpec
 from rheos.core.operators.window.kinds import windows_of
-from rheos.core.protocol.durations import Duration, duration_ms, signed_duration_ms
+from rheos.core.protocol.durations import Duration, signed_duration_ms
 from rheos.core.state.key_groups import is_key_type
 
 JoinHow = Literal["inner", "left", "right", "full"]
 TableHow = Literal["inner", "left", "right", "full", "semi", "anti"]
 TemporalHow = Literal["inner", "left"]
-
-FOREVER = "forever"
-TimeToLive = Duration | Literal["forever"]
 
 
 def check_how(how: Any, known: tuple[str, ...] = get_args(JoinHow)) -> None:
@@ -184,23 +182,6 @@ def _condition(where: Any, columns: JoinedColumns, schema: pa.Schema) -> PairCon
     return PairCondition(
         expr, JoinedColumns(kept), pa.schema([schema.field(each.name) for each in kept])
     )
-
-
-def time_to_live_ms(ttl: Any) -> int | None:
-    """Return a time to live in ms; None for "forever". Raise ProgramError if it is invalid."""
-    if ttl is None:
-        raise ProgramError(
-            "an unbounded join keeps every row, because ttl= is not set",
-            hint='write ttl="7d" to drop rows that are 7 days older than the watermark; or '
-            f'ttl="{FOREVER}" if both sides are small. To join rows that are close in time, '
-            "use .interval_join(...), .window_join(...) or .temporal_join(...)",
-        )
-    if ttl == FOREVER:
-        return None
-    ms = duration_ms(ttl)
-    if ms < 1:
-        raise ProgramError(f"ttl must be greater than 0, not {ttl!r}", hint='write ttl="7d"')
-    return ms
 
 
 def _table_input(rows: Transformation) -> TableInput:

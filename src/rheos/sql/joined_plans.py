@@ -15,8 +15,8 @@ from rheos.core.graph.windows import Window
 from rheos.sql.plan import Columns, Names, Origins, PlanNode, names_of, origins_of_time
 
 if TYPE_CHECKING:
-    from rheos.api.joins import TimeToLive
     from rheos.api.streams import DataStream
+    from rheos.api.time_to_live import TimeToLive
     from rheos.sql.lowering import Lowering
 
 

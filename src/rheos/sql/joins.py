@@ -47,7 +47,7 @@ from rheos.sql.text import SqlText
 from rheos.sql.windows import windowed_below, without_windows
 
 if TYPE_CHECKING:
-    from rheos.api.joins import TimeToLive
+    from rheos.api.time_to_live import TimeToLive
 
 How = Literal["inner", "left", "right", "full"]
 

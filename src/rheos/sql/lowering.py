@@ -53,7 +53,7 @@ from rheos.sql.windows import WINDOW_COLUMNS, WindowsOfRows, last_time
 
 if TYPE_CHECKING:
     from rheos.api.environment import Environment
-    from rheos.api.joins import TimeToLive
+    from rheos.api.time_to_live import TimeToLive
     from rheos.sql.catalog import DeclaredTable
 
 

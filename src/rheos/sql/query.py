@@ -58,7 +58,7 @@ from rheos.sql.values import value_rows
 from rheos.sql.windows import WINDOW_COLUMNS, WindowCall, by_the_clock, is_clock, window_call
 
 if TYPE_CHECKING:
-    from rheos.api.joins import TimeToLive
+    from rheos.api.time_to_live import TimeToLive
 
 
 _NO_EFFECT = {

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rheos.api.joins import FOREVER
+from rheos.api.time_to_live import FOREVER
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.errors import ConfigurationError, ProgramError
 
@@ -36,8 +36,8 @@ from rheos.sql.text import SourceDialect, SqlText, dialect_of
 
 if TYPE_CHECKING:
     from rheos.api.environment import Environment
-    from rheos.api.joins import TimeToLive
     from rheos.api.streams import DataStream
+    from rheos.api.time_to_live import TimeToLive
 
 _NAME = re.compile(r"[^\W\d]\w*")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from rheos.api.joins import FOREVER
+from rheos.api.time_to_live import FOREVER
 from rheos.core.errors import ProgramError
 from rheos.core.protocol.durations import duration_ms
 from rheos.sql.text import SourceDialect, SqlText, dialect_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from sqlglot import exp
 
-from rheos.api.joins import FOREVER
+from rheos.api.time_to_live import FOREVER
 from rheos.core.connectors.contract import Sink
 from rheos.core.connectors.sink_capabilities import CollectsRows
 from rheos.core.errors import ProgramError
@@ -30,8 +30,8 @@ from rheos.sql.text import SqlText, as_sql
 from rheos.sql.view_watermarks import split_watermark, with_watermark
 
 if TYPE_CHECKING:
-    from rheos.api.joins import TimeToLive
     from rheos.api.streams import DataStream
+    from rheos.api.time_to_live import TimeToLive
     from rheos.sql.session import SqlSession
 
 
