@@ -336,10 +336,6 @@ WRONG: list[tuple[str, str]] = [
     ("SELECT * FROM TABLE(«TUMBLE(TABLE bids, DESCRIPTOR(ts))»)", "TUMBLE is missing SIZE"),
     ("SELECT * FROM TABLE(«TUMBLE(TABLE bids)»)", "TUMBLE is missing TIMECOL"),
     (
-        "SELECT * FROM TABLE(TUMBLE(TABLE bids, «ts», INTERVAL '1' HOUR))",
-        "TUMBLE takes the column of event time",
-    ),
-    (
         "SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), «'1 hour'»))",
         "the length of a window must be an interval",
     ),
