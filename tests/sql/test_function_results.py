@@ -45,6 +45,7 @@ RESULTS: dict[str, Any] = {
     "SHA224('Spark') = SHA2('Spark', 224)": True,
     "SHA384('Spark') = SHA2('Spark', 384)": True,
     "SHA512('Spark') = SHA2('Spark', 512)": True,
+    "CAST(X'61FF' AS STRING)": "a\ufffd",
     "CRC32('Spark')": 1557323817,
     "URL_ENCODE('https://spark.apache.org')": "https%3A%2F%2Fspark.apache.org",
     "URL_DECODE('https%3A%2F%2Fspark.apache.org')": "https://spark.apache.org",

@@ -321,9 +321,10 @@ def _to_text(value: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
 def _texts_of_bytes(columns: Sequence[pl.Series]) -> pl.Series:
     """Decode UTF-8. Bytes that are no UTF-8 become U+FFFD."""
     [data] = columns
-    made = data.cast(pl.String, strict=False)
-    if made.null_count() == data.null_count():
-        return made
+    try:
+        return data.cast(pl.String)
+    except pl.exceptions.PolarsError:  # Some of the bytes are no UTF-8.
+        pass
     texts = [None if each is None else each.decode(errors="replace") for each in data]
     return pl.Series(data.name, texts, dtype=pl.String)
 
