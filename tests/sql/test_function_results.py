@@ -78,6 +78,7 @@ RESULTS: dict[str, Any] = {
     "PMOD(-10, 3)": 2,
     "BROUND(2.5, 0)": Decimal(2),
     "BROUND(25, -1)": 20,
+    "BROUND(2147483647, -1)": -2147483646,
     "CEIL(3.1411, 3)": Decimal("3.142"),
     "CEIL(3.1411, -3)": Decimal(1000),
     "FLOOR(3.1411, 3)": Decimal("3.141"),

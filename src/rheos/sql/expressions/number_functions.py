@@ -153,8 +153,10 @@ def bround(compiler: Compiler, node: exp.Anonymous) -> Typed:
     kind = value.type
     if isinstance(kind, pl.Decimal):
         kind = rounded_decimal(value.expr, kind, places, node).type
-    made = of_values(partial(_half_even, places=places), [value.expr], kind)
-    return Typed(made, kind, node)
+    wide = types.BIGINT if types.is_integer(kind) else kind
+    made = of_values(partial(_half_even, places=places), [value.expr], wide)
+    # Integers that are too large wrap around.
+    return Typed(made.cast(kind, wrap_numerical=types.is_integer(kind)), kind, node)
 
 
 def _half_even(value: float | Decimal, *, places: int) -> float | Decimal:
@@ -165,4 +167,6 @@ def _half_even(value: float | Decimal, *, places: int) -> float | Decimal:
         exponent = made.as_tuple().exponent
         if isinstance(exponent, int) and -exponent > places:
             made = made.quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN)
-        return made if isinstance(value, Decimal) else type(value)(made) + 0
+        if isinstance(value, int):
+            return (int(made) + (1 << 63)) % (1 << 64) - (1 << 63)
+        return made if isinstance(value, Decimal) else float(made) + 0
