@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,18 @@ def test_long_unused_archives_are_deleted(jars: Path, tmp_path: Path) -> None:
         os.utime(path, (0, 0))
     option(jars, folder)
     assert sorted(path.name for path in folder.iterdir()) == sorted([archive.name, "notes.txt"])
+
+
+def test_the_least_recently_used_archives_beyond_ten_are_deleted(jars: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "classes"
+    written(jars, folder)
+    _, archive = option(jars, folder)
+    others = [archive.with_name(f"spark-{place:016x}.jsa") for place in range(12)]
+    for age_s, path in enumerate(others):
+        path.write_bytes(MAGIC)
+        os.utime(path, (time.time() - age_s, time.time() - age_s))
+    option(jars, folder)
+    assert {*folder.iterdir()} == {archive, *others[:9]}
 
 
 def test_an_untrusted_archive_is_not_used(jars: Path, tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ _MAGIC = (0xF00BABA8).to_bytes(4, "little")
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """Options without which the JVM would warn about every class of a signed jar."""
 _UNUSED_S = 30 * 24 * 3600
+_MOST_ARCHIVES = 10
+"""Maximum number of archives, one for each folder of jars and version of Java."""
 _BROKEN_S = 3600
 _NAME = re.compile(r"[a-z]+-[0-9a-f]{16}(\.\d+\.new|\.jsa)")
 
@@ -72,7 +74,10 @@ def _identity(java_version: str, jars: Path) -> str:
 
 
 def _tidy(folder: Path, archive: Path) -> None:
-    """Put an archive that a JVM has finished in place, and delete incomplete and long unused ones."""
+    """Put an archive that a JVM has finished in place. Delete incomplete and long unused ones, and those
+    beyond the maximum number, least recently used first.
+    """
+    others = []
     for path in sorted(folder.iterdir()):
         if _NAME.fullmatch(path.name) is None or path == archive:
             continue
@@ -82,8 +87,14 @@ def _tidy(folder: Path, archive: Path) -> None:
             if new and ours and _trusted(path):
                 # If several JVMs wrote one at the same time, the first is kept.
                 path.unlink() if _trusted(archive) else path.rename(archive)
-            elif time.time() - path.lstat().st_mtime > (_BROKEN_S if new else _UNUSED_S):
+                continue
+            used_s = path.lstat().st_mtime
+            if time.time() - used_s > (_BROKEN_S if new else _UNUSED_S):
                 path.unlink()
+            elif not new:
+                others.append((used_s, path))
+    for _, path in sorted(others)[: -(_MOST_ARCHIVES - 1)]:
+        path.unlink(missing_ok=True)
 
 
 def _trusted(path: Path) -> bool:
