@@ -45,7 +45,7 @@ class CollectSink(Sink):
         return "collect"
 
 
-class TableWriter(SinkWriter, ABC):
+class WholeTableWriter(SinkWriter, ABC):
     """A writer that stages the rows of an epoch as one table, under a number of its own."""
 
     def __init__(self, ctx: SinkContext) -> None:
@@ -70,7 +70,7 @@ class TableWriter(SinkWriter, ABC):
         """Stage the rows, and return what the committable contains."""
 
 
-class _CollectWriter(TableWriter):
+class _CollectWriter(WholeTableWriter):
     def stage(self, checkpoint: CheckpointId, number: int, rows: pa.Table) -> CollectedRows:
         out = pa.BufferOutputStream()
         with pa.ipc.new_stream(out, rows.schema) as writer:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NoReturn
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.collect import TableWriter
+from rheos.connectors.collect import WholeTableWriter
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.errors import ProgramError
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
@@ -147,7 +147,7 @@ class MemorySink(Sink):
         return self
 
 
-class _MemoryWriter(TableWriter):
+class _MemoryWriter(WholeTableWriter):
     def __init__(self, target: MemoryTable, ctx: SinkContext) -> None:
         super().__init__(ctx)
         self._target = target

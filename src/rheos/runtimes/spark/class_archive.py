@@ -74,8 +74,8 @@ def _identity(java_version: str, jars: Path) -> str:
 
 
 def _tidy(folder: Path, archive: Path) -> None:
-    """Put an archive that a JVM has finished in place. Delete incomplete and long unused ones, and those
-    beyond the maximum number, least recently used first.
+    """Put an archive that a JVM has finished in place. Delete incomplete and long unused ones, and the
+    least recently used ones beyond the maximum number.
     """
     others = []
     for path in sorted(folder.iterdir()):

@@ -62,15 +62,15 @@ def set_operation(compiler: Compiler, node: exp.Anonymous) -> Typed:
         case "array_union":
             made = pl.concat_list([one, other]).list.unique(maintain_order=True)
         case "array_intersect":
-            made = _without(one, _without(one, other))
+            made = _exclude_elements(one, _exclude_elements(one, other))
         case _:
-            made = _without(one, other)
+            made = _exclude_elements(one, other)
     if types.is_floating(inner_type(values[0])):
         made = made.list.eval(pl.when(pl.element() == 0).then(0.0).otherwise(pl.element()))
     return Typed(pl.when(one.is_not_null() & other.is_not_null()).then(made), type_, node)
 
 
-def _without(one: pl.Expr, other: pl.Expr) -> pl.Expr:
+def _exclude_elements(one: pl.Expr, other: pl.Expr) -> pl.Expr:
     """Return the different elements of a list that another list lacks, in their order."""
     first = other.list.unique(maintain_order=True)
     return pl.concat_list([first, one]).list.unique(maintain_order=True).list.slice(first.list.len())
