@@ -43,8 +43,13 @@ def change_stored_row(
             state.remove(key, item)
         return
     there[item] = row
-    if len(there) > limit.due:
-        limit.see(len(there), key)
+    store_row(state, limit, key, item, row, len(there))
+
+
+def store_row(state: MapStore, limit: KeyLimit, key: Key, item: str, row: Any, count: int) -> None:
+    """Store a row of a key, which then has `count` rows. Raise InputError if these are too many."""
+    if count > limit.due:
+        limit.see(count, key)
     known = state.values.get(key)
     if known is None:
         known = state.enter(key)

@@ -28,7 +28,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, zip_longest
 from typing import Any, ClassVar
@@ -40,9 +40,17 @@ import pyarrow.compute as pc
 
 from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.change_rows import change_stored_row, goes, table_columns
+from rheos.core.operators.change_rows import goes, store_row, table_columns
 from rheos.core.operators.changelog.retractions import ChangeBuffer, changes_out, row_shape
-from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
+from rheos.core.operators.changelog.row_orders import RowOrders
+from rheos.core.operators.contract import (
+    KeySpec,
+    Operator,
+    OperatorContext,
+    Out,
+    PortType,
+    Restored,
+)
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.core.operators.row_order import alike, plain_type, row_order, value_order
 from rheos.core.protocol.columns import column_of
@@ -269,6 +277,7 @@ class TopNOfChanges(_TopN):
         assert spec.of_changes is not None
         self._known_by = [self._columns.get_field_index(name) for name in spec.of_changes]
         self._ranked = pa.schema([*self._columns, pa.field(RANK, pa.int64())])
+        self._orders = RowOrders(self._place, self._tie, smallest=spec.smallest)
 
     def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
         keys, gone = self._codec.of(batch), goes(batch).tolist()
@@ -284,18 +293,24 @@ class TopNOfChanges(_TopN):
 
     def _change(self, key: Key, row: Any, gone: bool) -> tuple[Sequence[Any], Sequence[Any]]:
         """Apply a change, and return the first rows before and after it."""
-        state = self._state
         item = repr(tuple(row[place] for place in self._known_by))
-        there = dict(state.read(key, {}))
-        before = self._first(there.values())
-        left_out = gone or row[self._by] is None
-        change_stored_row(state, self._limit, there, key, item, None if left_out else row)
-        return before, self._first(there.values())
+        stored = self._state.read(key, {})
+        was, now = stored.get(item), None if gone or row[self._by] is None else row
+        before = self._orders.first(self._spec.n, key, stored)
+        if now is not None:
+            store_row(self._state, self._limit, key, item, now, len(stored) + (was is None))
+        elif was is not None:
+            self._state.remove(key, item)
+        self._orders.change(key, item, was, now)
+        return before, self._orders.first(self._spec.n, key, stored)
 
-    def _first(self, rows: Iterable[Any]) -> list[Any]:
-        ordered = sorted(rows, key=self._tie)
-        ordered.sort(key=self._place, reverse=not self._spec.smallest)
-        return ordered[: self._spec.n]
+    def open(self, restored: Restored) -> None:
+        super().open(restored)
+        self._orders.clear()
+
+    def next_keys(self) -> None:
+        super().next_keys()
+        self._orders.clear()
 
 
 def _rank(before: Sequence[Any], after: Sequence[Any], at: int, made: ChangeBuffer) -> None:
