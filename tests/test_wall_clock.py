@@ -32,6 +32,7 @@ WALL_TIME = {
     "runtimes/host/sockets.py": "a file's age, by its time of change",
     "runtimes/host/stores.py": "a file's age, by its time of change",
     "core/operators/calls.py": "processing time, for functions",
+    "core/operators/changelog/rekeying.py": "TTL by processing time, across restarts",
     "core/operators/event_time.py": "event time by processing time",
     "core/operators/ingestion_time.py": "ingestion time, which never goes back",
     "core/operators/source.py": "event time by processing time",

@@ -105,7 +105,7 @@ LOOK_UPS: dict[str, tuple[Callable[[], Any], str]] = {
         "alerts",
     ),
     "ProcessContext.output": (running_without_key, "alerts"),
-    "RuntimeContext.file": (lambda: running(lambda fn, ctx: fn.ctx.file("model")), "none"),
+    "RuntimeContext.file": (lambda: running(lambda fn, ctx: fn.ctx.file("model")), "no files"),
     "Environment.parameters": (
         lambda: rh.Environment(parameters={"threshold": 1}).parameters.int("treshold"),
         "threshold",

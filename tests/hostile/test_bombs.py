@@ -132,6 +132,27 @@ BOMBS: Mapping[str, Mapping[str, tuple[Format, pa.Schema, bytes, bytes] | str]] 
     "raw": dict.fromkeys(KINDS, ONE_VALUE),
     "text": dict.fromkeys(KINDS, ONE_VALUE),
 }
+_SAME_IN_CHANGES = {kind: bomb for kind, bomb in BOMBS["json"].items() if isinstance(bomb, str)}
+
+
+def _of_changes(form: Format, around: bytes) -> dict[str, tuple[Format, pa.Schema, bytes, bytes] | str]:
+    """Return the bombs of JSON inside of a change record, which has %s for the row."""
+    made: dict[str, tuple[Format, pa.Schema, bytes, bytes] | str] = {**_SAME_IN_CHANGES}
+    for kind, bomb in BOMBS["json"].items():
+        if isinstance(bomb, tuple):
+            _, schema, fine, bad = bomb
+            made[kind] = form, form.rows_schema(schema), around % fine, around % bad
+    return made
+
+
+BOMBS = {
+    **BOMBS,
+    "debezium_json": _of_changes(formats.debezium_json(), b'{"op": "c", "after": %s}'),
+    "canal_json": _of_changes(formats.canal_json(), b'{"type": "INSERT", "data": [%s]}'),
+    "maxwell_json": _of_changes(formats.maxwell_json(), b'{"type": "insert", "data": %s}'),
+    "ogg_json": _of_changes(formats.ogg_json(), b'{"op_type": "I", "after": %s}'),
+    "debezium_avro_confluent": dict.fromkeys(KINDS, "its records are read as those of avro"),
+}
 SEEN = [
     pytest.param(*bomb, id=f"{name}: {kind}")
     for name, bombs in BOMBS.items()

@@ -404,7 +404,7 @@ MUTATIONS: dict[str, list[Patch]] = {
     "union state of its own subtask": [(restored_state, "shares", _union_of_own)],
     "files deleted that are needed": [(Retention, "trim", _retention_of_the_newest)],
     "files that nothing needs stay": [(Checkpointing, "entered", _nothing_swept)],
-    "recovery does not commit": [(Master, "_recover", _recovery_without_commit)],
+    "recovery does not commit": [(publications.Publications, "recover", _recovery_without_commit)],
     "an error of a committer ends the job": [
         (sources_and_sinks, "_publishing", lambda right: _commit_errors_are_final)
     ],

@@ -60,7 +60,7 @@ def test_modules_of_the_api_import_in_one_direction() -> None:
     graph = {name: found & imports.keys() for name, found in imports.items()}
     order = [*TopologicalSorter(graph).static_order()]
     below = order.index("rheos.api.transformations")
-    assert below < order.index("rheos.api.keyed_stream") < order.index("rheos.api.streams")
+    assert below < min(order.index("rheos.api.keyed_stream"), order.index("rheos.api.streams"))
 
 
 def modules(wing: str) -> list[Path]:

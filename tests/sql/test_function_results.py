@@ -17,6 +17,24 @@ def _utc(*parts: int) -> dt.datetime:
 
 
 RESULTS: dict[str, Any] = {
+    # functions of elements, and intervals
+    "ARRAY_REVERSE(ARRAY(1, 2))": [2, 1],
+    "TRANSFORM(ARRAY(1, 2), x -> FILTER(ARRAY(1, 2, 3), y -> y > x))": [[2, 3], [3]],
+    "TRANSFORM(ARRAY(ARRAY(1, 2)), l -> AGGREGATE(l, 0, (a, x) -> a + x, a -> a * 10))": [30],
+    "AGGREGATE(ARRAY(1.5, 2.2), CAST(0 AS DECIMAL(9, 1)), (a, x) -> CAST(a + x AS DECIMAL(9, 1)))": (
+        Decimal("3.7")
+    ),
+    "DATE '2026-01-02' + 1": dt.date(2026, 1, 3),
+    "DATE '2026-01-02' - 1": dt.date(2026, 1, 1),
+    "DATE '2026-01-05' - DATE '2026-01-02'": dt.timedelta(days=3),
+    "INTERVAL '1 day 02:30:00'": dt.timedelta(days=1, hours=2.5),
+    "INTERVAL '1 day 2 hours'": dt.timedelta(days=1, hours=2),
+    "INTERVAL '1 02:03:04.5' DAY TO SECOND": dt.timedelta(days=1, seconds=7384.5),
+    "INTERVAL '-01:30' HOUR TO MINUTE": -dt.timedelta(hours=1.5),
+    "DATE '2026-01-31' + INTERVAL '1-1' YEAR TO MONTH": dt.date(2027, 2, 28),
+    "2.5 * INTERVAL '1' HOUR": dt.timedelta(hours=2.5),
+    "-INTERVAL '1' HOUR / 2": -dt.timedelta(minutes=30),
+    "TIMESTAMP '2026-01-02 00:00:00' - (DATE '2026-01-02' - DATE '2026-01-01') * 2": _utc(2025, 12, 31),
     # strings
     "SPLIT_PART('11.12.13', '.', 3)": "13",
     "SPLIT_INDEX('a,b', ',', 1)": "b",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
 from rheos.sql import expressions
 from rheos.sql.statement_parser import StatementParser
@@ -14,6 +16,8 @@ from rheos.sql.text import SQLGLOT_FAILURES, WRITTEN_NAME
 _AROUND_CALLS = (exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
 _LEAVES = (exp.Null, exp.Boolean, exp.Star, exp.Placeholder, exp.Parameter, exp.SessionParameter)
 """Nodes of one token, whose place sqlglot does not record."""
+_ONE_UNIT = re.compile(r"\s*[+-]?\d+(\.\d+)?\s*[A-Za-z]+\s*")
+"""The string of an interval with one unit."""
 _OWN = {name.upper() for name in expressions.NAMED}
 """Functions registered by name. sqlglot would make nodes of them, which lose what was written."""
 
@@ -45,6 +49,23 @@ class CallParser(StatementParser):
 
     def _parse_placeholder(self) -> exp.Expr | None:
         return self._place_at(self._curr, super()._parse_placeholder())
+
+    def _parse_interval(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        """Parse an interval. Of a string, sqlglot keeps only the first number and unit."""
+        written = self._next
+        made: exp.Expr | None = super()._parse_interval(*args, **kwargs)
+        if (
+            isinstance(made, exp.Interval)
+            and written is not None
+            and written.token_type == TokenType.STRING
+            and made.this.name != written.text
+            and not _ONE_UNIT.fullmatch(written.text)
+        ):
+            whole = exp.Literal.string(written.text)
+            whole.update_positions(written)
+            made.set("this", whole)
+            made.set("unit", None)
+        return made
 
     def _place_at(self, token: Any, made: exp.Expr | None) -> exp.Expr | None:
         if isinstance(made, _LEAVES) and "start" not in made.meta:

@@ -17,7 +17,7 @@ from rheos.sql import types
 from rheos.sql.catalog import DeclaredTable
 from rheos.sql.connectors import WithOptions, with_options
 from rheos.sql.expressions.casts import named_type
-from rheos.sql.expressions.literals import interval_of
+from rheos.sql.expressions.intervals import interval_of
 from rheos.sql.plan import PlanNode, SqlColumn, ValueRows
 from rheos.sql.statement_parser import MetadataColumn, WatermarkFor
 from rheos.sql.text import SqlText

@@ -10,7 +10,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.sql.chains import halved
-from rheos.sql.expressions.literals import interval_of
+from rheos.sql.expressions.intervals import interval_of
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.plan import ColumnRole, SqlColumn
 from rheos.sql.scope import NameScope

@@ -14,7 +14,7 @@ from rheos.core.graph.patterns import AfterMatch, Condition, Function, PatternTr
 from rheos.core.operators.pattern.match_rows import CERTAIN_MS, ROW, ROWS, SHOWN, STEP
 from rheos.core.site import call_site
 from rheos.sql import types
-from rheos.sql.expressions.literals import interval_of
+from rheos.sql.expressions.intervals import interval_of
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouped_plans import MatchPlan
 from rheos.sql.join_conditions import parts_of

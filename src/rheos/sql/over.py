@@ -16,7 +16,7 @@ from rheos.core.operators.over.moving_frames import FrameSpec
 from rheos.core.operators.over.positions import FramePosition
 from rheos.sql import types
 from rheos.sql.aggregates import AggregateCall, aggregated
-from rheos.sql.expressions.literals import interval_of
+from rheos.sql.expressions.intervals import interval_of
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouped_plans import OverPlan
 from rheos.sql.grouping import result_column

@@ -15,7 +15,7 @@ from rheos.core.errors import RheosError
 from rheos.core.graph.functions import KeyedProcessFunction
 from rheos.core.graph.nodes import Order
 from rheos.sql import types
-from rheos.sql.expressions.literals import interval_of
+from rheos.sql.expressions.intervals import interval_of
 from rheos.sql.expressions.table import Compiler
 from rheos.sql.functions import (
     FunctionKind,

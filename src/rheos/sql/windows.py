@@ -17,7 +17,7 @@ from rheos.core.operators.window.contract import FixedWindows
 from rheos.core.operators.window.kinds import windows_of
 from rheos.core.protocol.durations import Duration
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
-from rheos.sql.expressions.literals import interval_of
+from rheos.sql.expressions.intervals import interval_of
 from rheos.sql.grouped_plans import WindowedRows
 from rheos.sql.plan import CallPlan, ColumnRole, Columns, Explode, Filter, PlanNode, Project, SqlColumn
 from rheos.sql.table_arguments import TableArgument

@@ -135,7 +135,8 @@ def simulate(
         faults: the faults; by default drawn from the seed. `Faults(until_us=0)` disables them.
         parallelism: number of subtasks of each operator.
         max_parallelism: the number of key groups.
-        checkpoint: how the job is checkpointed and restarted. task: settings of the data plane.
+        checkpoint: how the job is checkpointed and restarted.
+        task: settings of the data plane.
         parallelisms: parallelism under each of the job's drivers, in turn; by default always
             `parallelism`.
         requests: requests of users while the job runs; by default none.

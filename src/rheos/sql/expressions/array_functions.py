@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
-from rheos.sql.expressions.arrays import listed
+from rheos.sql.expressions.arrays import list_of, listed
 from rheos.sql.expressions.table import (
     ANY,
     SMALL_WHOLE,
@@ -18,11 +18,16 @@ from rheos.sql.expressions.table import (
     Compiler,
     Takes,
     Typed,
+    computes,
     computes_named,
     optional,
 )
+from rheos.sql.list_rows import PLACE, zip_elements
 from rheos.sql.text import kind
 from rheos.sql.text_bounds import joined
+
+_ONE, _OTHER = "one", "other"
+_IS_SAME = (pl.element().struct.field(_ONE) == pl.element().struct.field(_OTHER)).fill_null(False)
 
 ARRAY = Takes("an ARRAY", lambda of: isinstance(of, pl.List))
 _TEXTS = pl.List(types.TEXT)
@@ -51,6 +56,66 @@ def append(compiler: Compiler, node: exp.Anonymous) -> Typed:
         parts.reverse()
     made = pl.when(value.expr.is_not_null()).then(pl.concat_list(parts))
     return Typed(made, value.type, node)
+
+
+def _compared(value: Typed, element: Typed) -> pl.Expr:
+    """Return the elements of an array as structs of the element and of the value to compare it with."""
+    inner = inner_type(value)
+    type_ = pl.List(pl.Struct({_ONE: inner, _OTHER: inner, PLACE: types.INT}))
+    names = (_ONE, _OTHER)
+    return of_columns(partial(zip_elements, lists=1, names=names), [value.expr, element.expr], type_)
+
+
+@computes(exp.ArrayPosition)
+def position(compiler: Compiler, node: exp.ArrayPosition) -> Typed:
+    """Compile ARRAY_POSITION, which counts from 1 and is 0 if the array lacks the element."""
+    value, element = _of_one_type(compiler, node)
+    found = _compared(value, element).list.eval(_IS_SAME)
+    at = pl.when(found.list.any()).then(found.list.arg_max().cast(types.BIGINT) + 1).otherwise(0)
+    there = value.expr.is_not_null() & element.expr.is_not_null()
+    return Typed(pl.when(there).then(at), types.BIGINT, node)
+
+
+@computes(exp.ArrayRemove)
+def remove(compiler: Compiler, node: exp.ArrayRemove) -> Typed:
+    value, element = _of_one_type(compiler, node)
+    kept = pl.element().filter(~_IS_SAME).struct.field(_ONE)
+    made = _compared(value, element).list.eval(kept)
+    return Typed(pl.when(element.expr.is_not_null()).then(made), value.type, node)
+
+
+def _of_one_type(compiler: Compiler, node: exp.ArrayPosition | exp.ArrayRemove) -> tuple[Typed, Typed]:
+    compiler.sql.only(node, ("this", "expression", "null_propagation"))
+    call = exp.Anonymous(this=kind(node), expressions=[node.this, node.expression])
+    call.meta.update(node.meta)
+    return _with_element(compiler, call)
+
+
+@computes(exp.ArrayReverse)
+def reverse(compiler: Compiler, node: exp.ArrayReverse) -> Typed:
+    compiler.sql.only(node, ("this",))
+    value, _ = list_of(compiler, node, node.this)
+    return Typed(value.expr.list.reverse(), value.type, node)
+
+
+@computes(exp.ArraysZip)
+def arrays_zip(compiler: Compiler, node: exp.ArraysZip) -> Typed:
+    """Compile ARRAYS_ZIP: structs of the elements at each place. Nulls fill shorter arrays."""
+    compiler.sql.only(node, ("expressions",))
+    if not node.expressions:
+        raise compiler.sql.error("ARRAYS_ZIP() is missing an argument", node, "name arrays")
+    named: dict[str, Typed] = {}
+    for place, each in enumerate(node.expressions):
+        name = each.name if isinstance(each, exp.Column) else str(place)
+        named[name if name not in named else str(place)] = list_of(compiler, node, each)[0]
+    fields = {name: inner_type(value) for name, value in named.items()}
+    zipped = of_columns(
+        partial(zip_elements, lists=len(named), names=tuple(named)),
+        [value.expr for value in named.values()],
+        pl.List(pl.Struct({**fields, PLACE: types.INT})),
+    )
+    made = zipped.list.eval(pl.struct(*(pl.element().struct.field(name) for name in fields)))
+    return Typed(made, pl.List(pl.Struct(fields)), node)
 
 
 @computes_named("array_union", "array_intersect", "array_except")

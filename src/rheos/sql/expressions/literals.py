@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -98,55 +96,3 @@ def column(compiler: Compiler, node: exp.Column) -> Typed:
 def paren(compiler: Compiler, node: exp.Paren) -> Typed:
     compiler.sql.only(node, ("this",))
     return compiler.compile(node.this)
-
-
-@computes(exp.Interval)
-def interval(compiler: Compiler, node: exp.Interval) -> Typed:
-    length = interval_of(compiler.sql, node)
-    if isinstance(length, int):
-        raise compiler.sql.error(
-            "an interval in months can only be added to a DATE or a TIMESTAMP",
-            node,
-            "write ts + INTERVAL '1' MONTH",
-        )
-    return _constant(length, types.INTERVAL, node)
-
-
-_UNITS = {
-    "MICROSECOND": timedelta(microseconds=1),
-    "MILLISECOND": timedelta(milliseconds=1),
-    "SECOND": timedelta(seconds=1),
-    "MINUTE": timedelta(minutes=1),
-    "HOUR": timedelta(hours=1),
-    "DAY": timedelta(days=1),
-    "WEEK": timedelta(weeks=1),
-}
-_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
-
-
-def interval_of(sql: SqlText, node: exp.Interval) -> timedelta | int:
-    """Return the length of an interval; a number of months if its unit is months or years. Raises
-    ProgramError."""
-    sql.only(node, ("this", "unit"))
-    unit = node.args.get("unit")
-    hint = "write INTERVAL '10' MINUTE"
-    value = node.this
-    negative = isinstance(value, exp.Neg)
-    if isinstance(value, exp.Neg):
-        value = value.this
-    if not isinstance(value, exp.Literal) or not isinstance(unit, exp.Var):
-        raise sql.error("an interval is a literal number and a unit", node, hint)
-    word = unit.name.upper().removesuffix("S")
-    number = str(value.this).strip()
-    if not re.fullmatch(r"[+-]?\d+(\.\d{1,6})?", number):
-        raise sql.error(f"{number!r} is not a valid number of {word.lower()}s", node, hint)
-    amount = Decimal(number) * (-1 if negative else 1)
-    if word in _MONTHS and amount == int(amount):
-        return int(amount) * _MONTHS[word]
-    if word not in _UNITS:
-        raise sql.error(f"{unit.name} is not a unit of an interval", node, hint)
-    try:
-        micros = amount * (_UNITS[word] // timedelta(microseconds=1))
-        return timedelta(microseconds=int(micros))
-    except OverflowError:
-        raise sql.error("the interval is too long", node, hint) from None

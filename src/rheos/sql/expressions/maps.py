@@ -27,6 +27,13 @@ MAP = Takes("a MAP", lambda of: isinstance(of, pl.Map))
 _KEY, _VALUE = "key", "value"
 
 
+def type_of_map(compiler: Compiler, node: exp.Expr, value: Typed) -> tuple[pl.DataType, pl.DataType]:
+    """Return the types of the keys and of the values of an argument. Raise SchemaError for NULL."""
+    if not isinstance(value.type, pl.Map):
+        raise compiler.wrong_type(f"{kind(node)} takes a MAP", value, "write MAP('a', 1)")
+    return parts_of(value.type)
+
+
 def parts_of(type_: pl.DataType) -> tuple[pl.DataType, pl.DataType]:
     """Return the types of the keys and of the values of a map."""
     assert isinstance(type_, pl.Map)
@@ -96,7 +103,7 @@ def map_from_entries(compiler: Compiler, node: exp.Anonymous) -> Typed:
 @computes_named("map_keys", "map_values", "map_entries")
 def parts(compiler: Compiler, node: exp.Anonymous) -> Typed:
     [value] = compiler.given(node, [MAP])
-    key, of = parts_of(value.type)
+    key, of = type_of_map(compiler, node, value)
     match node.name.casefold():
         case "map_keys":
             return Typed(value.expr.map.keys(), pl.List(key), node)
@@ -108,7 +115,7 @@ def parts(compiler: Compiler, node: exp.Anonymous) -> Typed:
 @computes_named("map_contains_key")
 def contains_key(compiler: Compiler, node: exp.Anonymous) -> Typed:
     value, key = compiler.given(node, [MAP, ANY])
-    asked = compiler.cast(key, parts_of(value.type)[0])
+    asked = compiler.cast(key, type_of_map(compiler, node, value)[0])
     found = pl.when(asked.expr.is_not_null()).then(value.expr.map.contains_key(asked.expr))
     return Typed(found, types.BOOLEAN, node)
 
@@ -123,6 +130,7 @@ def value_at(compiler: Compiler, value: Typed, key: Typed, node: exp.Expr) -> Ty
 def map_concat(compiler: Compiler, node: exp.Anonymous) -> Typed:
     """Compile MAP_CONCAT. Of equal keys the last value counts."""
     values = compiler.given(node, [MAP] * max(1, len(node.expressions)))
+    type_of_map(compiler, node, values[0])
     if any(each.type != values[0].type for each in values):
         raise compiler.sql.error(
             f"{kind(node)} takes maps of one type", node, "convert keys and values with CAST"

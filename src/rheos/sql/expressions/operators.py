@@ -13,7 +13,7 @@ from sqlglot import exp
 from rheos.core.graph import decimal_types
 from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
-from rheos.sql.expressions.literals import interval_of
+from rheos.sql.expressions.intervals import difference_of_times, moved_time, scaled_interval
 from rheos.sql.expressions.table import CAST, Compiler, Typed, computes
 from rheos.sql.java_numbers import remainder
 
@@ -49,12 +49,12 @@ def _of_one_type(compiler: Compiler, left: Typed, right: Typed) -> tuple[pl.Expr
 
 @computes(exp.Add)
 def add(compiler: Compiler, node: exp.Add) -> Typed:
-    return _moved(compiler, node, 1) or _sum(compiler, node)
+    return moved_time(compiler, node, 1) or _sum(compiler, node)
 
 
 @computes(exp.Sub)
 def sub(compiler: Compiler, node: exp.Sub) -> Typed:
-    return _moved(compiler, node, -1) or _difference(compiler, node) or _sum(compiler, node)
+    return moved_time(compiler, node, -1) or difference_of_times(compiler, node) or _sum(compiler, node)
 
 
 def _sum(compiler: Compiler, node: exp.Add | exp.Sub) -> Typed:
@@ -97,62 +97,14 @@ def _digits(value: Typed) -> pl.Decimal:
     return types.as_decimal(value.type)
 
 
-def _moved(compiler: Compiler, node: exp.Add | exp.Sub, sign: int) -> Typed | None:
-    """Compile a time plus or minus an interval; None if there is no interval."""
-    time, by = node.this, node.expression
-    if isinstance(time, exp.Interval) and sign > 0:
-        time, by = by, time
-    if not isinstance(by, exp.Interval):
-        return None
-    compiler.sql.only(node, ("this", "expression"))
-    moved = compiler.compile(time)
-    length = interval_of(compiler.sql, by)
-    if isinstance(length, int):
-        kind = moved.type
-        if not (kind == types.DATE or types.is_timestamp(kind)):
-            raise _no_time(compiler, moved)
-        return Typed(types.dated(moved.expr, kind).dt.offset_by(f"{sign * length}mo"), kind, node)
-    if moved.type == types.DATE or types.is_timestamp(moved.type):
-        moved = replace(moved, expr=types.dated(moved.expr, moved.type))
-    if moved.type == types.DATE:
-        if length.seconds or length.microseconds:
-            moved = compiler.cast(moved, types.TIMESTAMP)
-        else:
-            return Typed(moved.expr.dt.offset_by(f"{sign * length.days}d"), types.DATE, node)
-    if types.is_timestamp(moved.type):
-        moved = compiler.cast(moved, pl.Datetime("us", _zone(moved.type)))
-    elif isinstance(moved.type, pl.Duration):
-        moved = compiler.cast(moved, types.INTERVAL)
-    else:
-        raise _no_time(compiler, moved)
-    return Typed(moved.expr + pl.lit(sign * length, dtype=types.INTERVAL), moved.type, node)
-
-
-def _no_time(compiler: Compiler, value: Typed) -> Exception:
-    return compiler.wrong_type(
-        "an interval can only be added to a time", value, "convert it with CAST(... AS TIMESTAMP)"
-    )
-
-
-def _zone(kind: pl.DataType) -> str | None:
-    assert isinstance(kind, pl.Datetime)
-    return kind.time_zone
-
-
-def _difference(compiler: Compiler, node: exp.Sub) -> Typed | None:
-    """Compile the difference of two times; None if the operands are not times."""
-    left, right = _operands(compiler, node)
-    if not (types.is_timestamp(left.type) and types.is_timestamp(right.type)):
-        return None
-    (one, other), _ = compiler.common((left, right), "a difference")
-    return Typed((one.expr - other.expr).cast(types.INTERVAL), types.INTERVAL, node)
-
-
 # --- products -----------------------------------------------------------------------------------------
 
 
 @computes(exp.Mul)
 def mul(compiler: Compiler, node: exp.Mul) -> Typed:
+    scaled = scaled_interval(compiler, node)
+    if scaled is not None:
+        return scaled
     left, right = _numbers(compiler, node)
     found = _of_decimals(node, left, right, operator.mul, decimal_types.of_product)
     if found is not None:
@@ -163,6 +115,9 @@ def mul(compiler: Compiler, node: exp.Mul) -> Typed:
 
 @computes(exp.Div)
 def div(compiler: Compiler, node: exp.Div) -> Typed:
+    scaled = scaled_interval(compiler, node)
+    if scaled is not None:
+        return scaled
     left, right = _numbers(compiler, node, "typed", "safe")
     found = _of_decimals(node, left, right, operator.truediv, decimal_types.of_quotient)
     if found is not None:
@@ -236,6 +191,8 @@ def bits(compiler: Compiler, node: exp.Expr) -> Typed:
 def neg(compiler: Compiler, node: exp.Neg) -> Typed:
     compiler.sql.only(node, ("this",))
     value = compiler.compile(node.this)
+    if isinstance(value.type, pl.Duration):
+        return replace(value, expr=-value.expr, node=node, is_constant=False)
     kind = types.signed(value.type)
     if isinstance(node.this, exp.Literal) and value.constant in (1 << 31, 1 << 63):
         # The least INT and the least BIGINT: without the minus they would be too large.

@@ -1,0 +1,279 @@
+"""Functions of elements: TRANSFORM(list, (x, i) -> x + i), ZIP_WITH, AGGREGATE, MAP_FILTER.
+
+A body that reads only its element is an expression over the elements. One that reads the place of the
+element, elements of another list, or columns of the row is an expression over structs of all of these,
+which `list_rows.zip_elements` makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.core.graph.exact_decimals import exact_one
+from rheos.core.graph.row_functions import of_columns
+from rheos.sql import types
+from rheos.sql.expressions.array_functions import ARRAY, inner_type
+from rheos.sql.expressions.arrays import list_of
+from rheos.sql.expressions.maps import MAP, type_of_map
+from rheos.sql.expressions.table import Compiler, Takes, Typed, computes, computes_named
+from rheos.sql.list_rows import PLACE, fold_elements, zip_elements
+from rheos.sql.text import kind
+
+_SUM, _ELEMENT = "accumulated", "element"
+
+
+@dataclass(frozen=True)
+class _Parameters:
+    """The columns that the body of a lambda reads: its parameters, and those of the row."""
+
+    outside: Compiler
+    values: Mapping[str, Typed]
+    """Parameters by name in lower case."""
+    read: Callable[[str], pl.Expr] | None
+    """Returns what reads a value of the row by its name in `of_row`. None: the body can read it."""
+    of_row: dict[str, Typed] = field(default_factory=dict)
+    """Values of the row that the body reads."""
+
+    def column(self, node: exp.Column) -> Typed:
+        known = None if node.table else self.values.get(node.name.casefold())
+        if known is not None:
+            return replace(known, node=node)
+        value = self.outside.compile(node)
+        if self.read is None:
+            return value
+        name = f"column {len(self.of_row)}"
+        self.of_row[name] = value
+        return Typed(self.read(name), value.type, node)
+
+    def compile(self, body: exp.Expr) -> Typed:
+        named = body.transform(
+            lambda part: (
+                exp.column(part)
+                if isinstance(part, exp.Identifier) and not isinstance(part.parent, exp.Column)
+                else part
+            )
+        )
+        return replace(self.outside, columns=self, instead=lambda each: None).compile(named)
+
+
+def _names(
+    compiler: Compiler, node: exp.Expr, given: exp.Expr | None, counts: Sequence[int]
+) -> list[str]:
+    """Return the names of a lambda's parameters. Raise ProgramError unless their number is allowed."""
+    if not isinstance(given, exp.Lambda) or len(given.expressions) not in counts:
+        example = "x -> x + 1" if counts[0] == 1 else "(x, y) -> x + y"
+        number = " or ".join(map(str, counts))
+        raise compiler.sql.error(
+            f"{kind(node)} takes a function of {number} argument{'s' * (counts[-1] > 1)}",
+            given or node,
+            f"write {example}",
+        )
+    return [each.name.casefold() for each in given.expressions]
+
+
+def _of_elements(
+    compiler: Compiler,
+    node: exp.Expr,
+    lists: Sequence[Typed],
+    given: exp.Expr | None,
+    *,
+    places: bool = False,
+    copies: bool = False,
+) -> tuple[pl.Expr, Typed]:
+    """Return a list, and the body of a lambda as an expression over its elements.
+
+    Args:
+        compiler: The compiler of the call.
+        node: The call.
+        lists: Arrays whose elements are the first parameters.
+        given: The lambda.
+        places: Whether a further parameter may be the place, from 0.
+        copies: Whether the result may contain values of the row once for each element.
+    """
+    names = _names(compiler, node, given, (len(lists), len(lists) + 1) if places else (len(lists),))
+    assert isinstance(given, exp.Lambda)
+    read = pl.element().struct.field
+    if len(lists) == len(names) == 1:
+        alone = _Parameters(compiler, {names[0]: Typed(pl.element(), inner_type(lists[0]), node)}, read)
+        body = alone.compile(given.this)
+        if not alone.of_row:
+            return lists[0].expr, body
+    fields = [f"argument {place}" for place in range(len(lists))]
+    values = [
+        Typed(read(name), inner_type(value), node) for name, value in zip(fields, lists, strict=True)
+    ]
+    values.append(Typed(read(PLACE), types.INT, node))
+    parameters = _Parameters(compiler, dict(zip(names, values, strict=False)), read)
+    body = parameters.compile(given.this)
+    columns = {**dict(zip(fields, lists, strict=True)), **parameters.of_row}
+    of_element = {
+        name: inner_type(value) if name in fields else value.type for name, value in columns.items()
+    }
+    zipped = of_columns(
+        partial(
+            zip_elements,
+            lists=len(lists),
+            names=tuple(columns),
+            copied_by=compiler.sql.written(node) if copies else None,
+        ),
+        [value.expr for value in columns.values()],
+        pl.List(pl.Struct({**of_element, PLACE: types.INT})),
+    )
+    return zipped, body
+
+
+def _condition(compiler: Compiler, body: Typed) -> pl.Expr:
+    if body.type not in (types.BOOLEAN, types.NULL):
+        raise compiler.wrong_type("the function must be a condition", body, "compare the element")
+    return compiler.cast(body, types.BOOLEAN).expr
+
+
+# --- of arrays ----------------------------------------------------------------------------------------
+
+
+@computes(exp.Transform)
+def transform(compiler: Compiler, node: exp.Transform) -> Typed:
+    value, _ = list_of(compiler, node, node.this)
+    elements, body = _of_elements(compiler, node, [value], node.expression, places=True, copies=True)
+    return Typed(elements.list.eval(body.expr), pl.List(body.type), node)
+
+
+@computes(exp.ArrayFilter)
+def filter_(compiler: Compiler, node: exp.ArrayFilter) -> Typed:
+    value, _ = list_of(compiler, node, node.this)
+    elements, body = _of_elements(compiler, node, [value], node.expression, places=True)
+    kept = pl.element().filter(_condition(compiler, body).fill_null(False))
+    if elements is not value.expr:
+        kept = kept.struct.field("argument 0")
+    return Typed(elements.list.eval(kept), value.type, node)
+
+
+def _quantified(
+    compiler: Compiler, node: exp.Expr, of: exp.Expr, given: exp.Expr, *, every: bool
+) -> Typed:
+    """Return whether a condition holds for all elements, or for any. Null is unknown."""
+    value, _ = list_of(compiler, node, of)
+    elements, body = _of_elements(compiler, node, [value], given)
+    holds = _condition(compiler, body)
+    made = holds.all(ignore_nulls=False) if every else holds.any(ignore_nulls=False)
+    found = elements.list.eval(made).list.first()
+    empty = pl.when(value.expr.list.len() == 0).then(pl.lit(every))
+    return Typed(empty.otherwise(found), types.BOOLEAN, node)
+
+
+@computes_named("forall")
+def forall(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    if len(node.expressions) != 2:
+        raise compiler.sql.error("FORALL takes an ARRAY and a function", node, "write x -> x > 0")
+    return _quantified(compiler, node, *node.expressions, every=True)
+
+
+@computes(exp.Exists)
+def exists(compiler: Compiler, node: exp.Exists) -> Typed:
+    """Compile EXISTS(list, x -> x > 0). EXISTS of a query is a condition of WHERE."""
+    given = node.args.get("expression")
+    if given is None:
+        raise compiler.refused(node)
+    return _quantified(compiler, node, node.this, given, every=False)
+
+
+def _with_lambda(
+    compiler: Compiler, node: exp.Anonymous, takes: Sequence[Takes]
+) -> tuple[list[Typed], exp.Expr]:
+    """Return the arguments before a lambda, which is the last, and the lambda."""
+    if len(node.expressions) != len(takes) + 1:
+        raise compiler.sql.error(
+            f"{kind(node)} takes {len(takes) + 1} arguments, but has {len(node.expressions)}",
+            node,
+            "the last of them is a function",
+        )
+    *values, given = node.expressions
+    return compiler.given(exp.Anonymous(this=node.this, expressions=values), takes), given
+
+
+@computes_named("zip_with")
+def zip_with(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile ZIP_WITH(list, list, (x, y) -> x + y). Shorter lists are filled with nulls."""
+    values, given = _with_lambda(compiler, node, [ARRAY, ARRAY])
+    elements, body = _of_elements(compiler, node, values, given, copies=True)
+    return Typed(elements.list.eval(body.expr), pl.List(body.type), node)
+
+
+@computes(exp.Reduce)
+def aggregate(compiler: Compiler, node: exp.Reduce) -> Typed:
+    """Compile AGGREGATE(list, start, (sum, x) -> sum + x[, sum -> sum * 2])."""
+    compiler.sql.only(node, ("this", "initial", "merge", "finish"))
+    value, inner = list_of(compiler, node, node.this)
+    start = compiler.compile(node.args.get("initial"))
+    merge, finish = node.args.get("merge"), node.args.get("finish")
+    names = _names(compiler, node, merge, (2,))
+    assert isinstance(merge, exp.Lambda)
+
+    def merged(of: pl.DataType) -> tuple[_Parameters, Typed]:
+        values = [Typed(pl.col(_SUM), of, node), Typed(pl.col(_ELEMENT), inner, node)]
+        parameters = _Parameters(compiler, dict(zip(names, values, strict=True)), pl.col)
+        return parameters, parameters.compile(merge.this)
+
+    parameters, body = merged(start.type)
+    result = types.common(start.type, body.type)
+    if result is not None and result != body.type:
+        parameters, body = merged(result)
+    if result is None or types.common(result, body.type) != result:
+        raise compiler.wrong_type(
+            f"the function must return {types.name(start.type)}, as the start is", body, "convert it"
+        )
+    columns = {name: each.type for name, each in parameters.of_row.items()}
+    frame = pl.LazyFrame(schema={_SUM: result, _ELEMENT: inner, **columns})
+    folded = of_columns(
+        partial(
+            fold_elements,
+            merge=exact_one(compiler.cast(body, result).expr, frame),
+            names=(_SUM, _ELEMENT, *columns),
+            written=compiler.sql.written(node),
+        ),
+        [
+            compiler.cast(start, result).expr,
+            value.expr,
+            *(each.expr for each in parameters.of_row.values()),
+        ],
+        result,
+    )
+    if finish is None:
+        return Typed(folded, result, node)
+    [name] = _names(compiler, node, finish, (1,))
+    assert isinstance(finish, exp.Lambda)
+    made = _Parameters(compiler, {name: Typed(folded, result, node)}, None).compile(finish.this)
+    return Typed(made.expr, made.type, node)
+
+
+# --- of maps ------------------------------------------------------------------------------------------
+
+
+@computes_named("map_filter", "transform_keys", "transform_values")
+def of_map(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile a function of the keys and values of a map."""
+    [value], given = _with_lambda(compiler, node, [MAP])
+    key, of = type_of_map(compiler, node, value)
+    keys = Typed(value.expr.map.keys(), pl.List(key), value.node)
+    values = Typed(value.expr.map.values(), pl.List(of), value.node)
+    elements, body = _of_elements(compiler, node, [keys, values], given, copies=True)
+    parts = {
+        name: pl.element().struct.field(f"argument {place}").alias(name)
+        for place, name in enumerate(("key", "value"))
+    }
+    match node.name.casefold():
+        case "map_filter":
+            kept = _condition(compiler, body).fill_null(False)
+            entries = elements.list.eval(pl.struct(*parts.values()).filter(kept))
+            return Typed(entries.list.to_map(), value.type, node)
+        case "transform_keys":
+            parts["key"], key = body.expr.alias("key"), body.type
+        case _:
+            parts["value"], of = body.expr.alias("value"), body.type
+    made = elements.list.eval(pl.struct(*parts.values())).list.to_map()
+    return Typed(made, pl.Map(key, of), node)
