@@ -247,9 +247,9 @@ WRONG = {
         "p",
     ),
     "SELECT price FROM bids HAVING price > 3": ("HAVING needs GROUP BY", "price > 3"),
-    "SELECT TRANSFORM(ARRAY(price, 1), v -> v + auction) AS t FROM bids": (
-        "a function of elements reads only its argument v, not 'auction'",
-        "auction",
+    "SELECT TRANSFORM(ARRAY(price, 1), v -> v + auctoin) AS t FROM bids": (
+        "unknown column 'auctoin'",
+        "auctoin",
     ),
     "SELECT FILTER(ARRAY(price), v -> v + 1) AS t FROM bids": (
         "the function must be a condition",

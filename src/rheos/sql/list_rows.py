@@ -70,6 +70,22 @@ def zip_elements(
     return cast("pl.Series", pl.from_arrow(made)).rename(given[0].name)
 
 
+def repeat_elements(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
+    """Return lists that contain a value as often as the second column says. `written` is the call.
+
+    Raises:
+        ComputeError: A list would be too long.
+    """
+    value, times = of_one_length(columns)
+    times = times.clip(lower_bound=0)
+    is_string = value.dtype in (pl.String, pl.Binary)
+    size = value.cast(pl.Binary).bin.size().fill_null(1) if is_string else pl.Series([8])
+    check_sizes(size.cast(pl.Int64) * times.cast(pl.Int64), written)
+    rows = pl.DataFrame([value.alias("value"), times.alias("times")])
+    made = pl.when(pl.col("times").is_not_null()).then(pl.col("value").repeat_by("times"))
+    return rows.select(made.alias(value.name)).to_series()
+
+
 def fold_elements(
     columns: Sequence[pl.Series], *, merge: pl.Expr, names: tuple[str, ...], written: str
 ) -> pl.Series:

@@ -22,7 +22,7 @@ from rheos.sql.expressions.table import (
     computes_named,
     optional,
 )
-from rheos.sql.list_rows import PLACE, zip_elements
+from rheos.sql.list_rows import PLACE, repeat_elements, zip_elements
 from rheos.sql.text import kind
 from rheos.sql.text_bounds import joined
 
@@ -203,8 +203,9 @@ def join(compiler: Compiler, node: exp.Anonymous) -> Typed:
 @computes_named("array_repeat")
 def repeat(compiler: Compiler, node: exp.Anonymous) -> Typed:
     value, times = compiler.given(node, [ANY, SMALL_WHOLE])
-    made = value.expr.repeat_by(times.expr.clip(lower_bound=0))
-    return Typed(pl.when(times.expr.is_not_null()).then(made), pl.List(value.type), node)
+    type_ = pl.List(value.type)
+    compute = partial(repeat_elements, written=compiler.sql.written(node))
+    return Typed(of_columns(compute, [value.expr, times.expr], type_), type_, node)
 
 
 @computes_named("slice", "array_slice")

@@ -90,6 +90,8 @@ def _length_of_parts(sql: SqlText, node: exp.Expr, written: str) -> timedelta | 
     """Return the length of INTERVAL '1 day 02:30:00'."""
     lengths: list[timedelta | int] = []
     at = 0
+    if re.fullmatch(_NUMBER, written.strip()):
+        raise sql.error("an interval is a literal number and a unit", node, _HINT)
     while at < len(written):
         if (clock := _CLOCK.match(written, at)) is not None:
             lengths.append(_length_of_clock(*clock.groups()))
