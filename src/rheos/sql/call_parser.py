@@ -50,10 +50,10 @@ class CallParser(StatementParser):
     def _parse_placeholder(self) -> exp.Expr | None:
         return self._place_at(self._curr, super()._parse_placeholder())
 
-    def _parse_interval(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+    def _parse_interval(self, *args: Any, **kwargs: Any) -> exp.Add | exp.Interval | None:
         """Parse an interval. Of a string, sqlglot keeps only the first number and unit."""
         written = self._next
-        made: exp.Expr | None = super()._parse_interval(*args, **kwargs)
+        made: exp.Add | exp.Interval | None = super()._parse_interval(*args, **kwargs)
         if (
             isinstance(made, exp.Interval)
             and written is not None
