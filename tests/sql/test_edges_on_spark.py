@@ -168,9 +168,9 @@ def test_expressions_agree_with_spark(unansi: Any, seed: int, draws: int, most: 
     ours = _found_by_rheos(edges, [*expressions])
     theirs = _found_by_spark(unansi, edges, [*expressions])
     wrong = []
-    other = tuple(words for words, since in _NEWER.items() if not is_since(since))
+    earlier = tuple(words for words, since in _NEWER.items() if not is_since(since))
     for text, of in expressions.items():
-        if text.startswith(other):
+        if text.startswith(earlier):
             continue
         bits = 4 if of in TO_A_FEW_BITS else 0
         (kind, values), (their_kind, their_values) = ours[text], theirs[text]
