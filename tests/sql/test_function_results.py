@@ -68,6 +68,8 @@ RESULTS: dict[str, Any] = {
     "URL_ENCODE('https://spark.apache.org')": "https%3A%2F%2Fspark.apache.org",
     "URL_DECODE('https%3A%2F%2Fspark.apache.org')": "https://spark.apache.org",
     "PARSE_URL('http://spark.apache.org/path?query=1', 'HOST')": "spark.apache.org",
+    "PARSE_URL('mailto:a@b.c', 'PATH')": None,
+    "TO_DATE('2026-03-01 24:00:00', 'yyyy-MM-dd HH:mm:ss')": None,
     "TRY_PARSE_URL('http://spark.apache.org/path?query=1', 'QUERY', 'query')": "1",
     # patterns
     "REGEXP_COUNT('Steven Jones and Stephen Smith are the best', 'Ste(v|ph)en')": 2,

@@ -211,6 +211,8 @@ _URL = (
     r"(([^?#]*)(?:\?([^#]*))?)(?:#(.*))?$"
 )
 """The parts of a URL, as RFC 3986 defines them."""
+_OPAQUE = r"^[^:/?#]+:[^/]"
+"""The begin of a URL without hierarchy, such as mailto:a@b.c, which has neither path nor query."""
 _URL_PARTS = {
     **{"PROTOCOL": 1, "AUTHORITY": 2, "USERINFO": 3, "HOST": 4},
     **{"FILE": 6, "PATH": 7, "QUERY": 8, "REF": 9},
@@ -232,6 +234,8 @@ def parse_url(compiler: Compiler, node: exp.Anonymous) -> Typed:
         )
     url = compiler.text(given[0], "PARSE_URL").expr
     url = pl.when(~url.str.contains(r"[\s\"<>\\^`{|}]|%(?:$|.$|[^0-9a-fA-F]|.[^0-9a-fA-F])")).then(url)
+    if part not in ("PROTOCOL", "REF"):
+        url = pl.when(~url.str.contains(_OPAQUE)).then(url)
     found = url.str.extract(_URL, number)
     if part == "USERINFO":
         found = found.str.strip_suffix("@")
