@@ -159,14 +159,13 @@ def _added(sql: SqlText, node: exp.Expr, lengths: Sequence[timedelta | int]) -> 
 # --- times --------------------------------------------------------------------------------------------
 
 
-def moved_time(compiler: Compiler, node: exp.Add | exp.Sub, sign: int) -> Typed | None:
-    """Compile a time or interval plus or minus an interval, and a DATE plus or minus a number of days;
-    None for other operands."""
+def moved_by_literal(compiler: Compiler, node: exp.Add | exp.Sub, sign: int) -> Typed | None:
+    """Compile a time or interval plus or minus INTERVAL '10' MINUTE; None for other operands."""
     time, by = node.this, node.expression
     if sign > 0 and isinstance(time, exp.Interval) and not isinstance(by, exp.Interval):
         time, by = by, time
     if not isinstance(by, exp.Interval):
-        return _moved_by_value(compiler, node, sign)
+        return None
     compiler.sql.only(node, ("this", "expression"))
     moved = compiler.compile(time)
     length = interval_of(compiler.sql, by)
@@ -181,9 +180,11 @@ def moved_time(compiler: Compiler, node: exp.Add | exp.Sub, sign: int) -> Typed 
     return _moved_by_length(compiler, node, moved, pl.lit(sign * length, dtype=types.INTERVAL))
 
 
-def _moved_by_value(compiler: Compiler, node: exp.Add | exp.Sub, sign: int) -> Typed | None:
-    """Compile the sum or difference if one operand is a computed interval, or a DATE and a number."""
-    left, right = compiler.compile(node.this), compiler.compile(node.expression)
+def moved_by_value(
+    compiler: Compiler, node: exp.Add | exp.Sub, left: Typed, right: Typed, sign: int
+) -> Typed | None:
+    """Compile the sum or difference if one operand is a computed interval, or a DATE and a number of
+    days; None for other operands."""
     swaps = sign > 0 and (
         (isinstance(left.type, pl.Duration) and not isinstance(right.type, pl.Duration))
         or (types.is_integer(left.type) and right.type == types.DATE)
@@ -221,9 +222,10 @@ def _no_time(compiler: Compiler, value: Typed) -> Exception:
     )
 
 
-def difference_of_times(compiler: Compiler, node: exp.Sub) -> Typed | None:
+def difference_of_times(
+    compiler: Compiler, node: exp.Add | exp.Sub, left: Typed, right: Typed
+) -> Typed | None:
     """Compile the difference of two times; None if the operands are not times."""
-    left, right = compiler.compile(node.this), compiler.compile(node.expression)
     if not all(each.type == types.DATE or types.is_timestamp(each.type) for each in (left, right)):
         return None
     compiler.sql.only(node, ("this", "expression"))
@@ -231,9 +233,10 @@ def difference_of_times(compiler: Compiler, node: exp.Sub) -> Typed | None:
     return Typed((one.expr - other.expr).cast(types.INTERVAL), types.INTERVAL, node)
 
 
-def scaled_interval(compiler: Compiler, node: exp.Mul | exp.Div) -> Typed | None:
+def scaled_interval(
+    compiler: Compiler, node: exp.Mul | exp.Div, left: Typed, right: Typed
+) -> Typed | None:
     """Compile an interval times or divided by a number; None for other operands."""
-    left, right = compiler.compile(node.this), compiler.compile(node.expression)
     if isinstance(node, exp.Mul) and isinstance(right.type, pl.Duration):
         left, right = right, left
     if not isinstance(left.type, pl.Duration):

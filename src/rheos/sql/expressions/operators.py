@@ -13,7 +13,12 @@ from sqlglot import exp
 from rheos.core.graph import decimal_types
 from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
-from rheos.sql.expressions.intervals import difference_of_times, moved_time, scaled_interval
+from rheos.sql.expressions.intervals import (
+    difference_of_times,
+    moved_by_literal,
+    moved_by_value,
+    scaled_interval,
+)
 from rheos.sql.expressions.table import CAST, Compiler, Typed, computes
 from rheos.sql.java_numbers import remainder
 
@@ -24,7 +29,10 @@ def _operands(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, T
 
 
 def _numbers(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, Typed]:
-    left, right = _operands(compiler, node, *flags)
+    return _as_numbers(compiler, *_operands(compiler, node, *flags))
+
+
+def _as_numbers(compiler: Compiler, left: Typed, right: Typed) -> tuple[Typed, Typed]:
     known = []
     for value in (left, right):
         kind = types.signed(value.type)
@@ -49,16 +57,27 @@ def _of_one_type(compiler: Compiler, left: Typed, right: Typed) -> tuple[pl.Expr
 
 @computes(exp.Add)
 def add(compiler: Compiler, node: exp.Add) -> Typed:
-    return moved_time(compiler, node, 1) or _sum(compiler, node)
+    return _added(compiler, node, 1)
 
 
 @computes(exp.Sub)
 def sub(compiler: Compiler, node: exp.Sub) -> Typed:
-    return moved_time(compiler, node, -1) or difference_of_times(compiler, node) or _sum(compiler, node)
+    return _added(compiler, node, -1)
 
 
-def _sum(compiler: Compiler, node: exp.Add | exp.Sub) -> Typed:
-    left, right = _numbers(compiler, node)
+def _added(compiler: Compiler, node: exp.Add | exp.Sub, sign: int) -> Typed:
+    """Compile a sum or a difference. Each operand is compiled once, as there may be long chains."""
+    moved = moved_by_literal(compiler, node, sign)
+    if moved is not None:
+        return moved
+    left, right = _operands(compiler, node)
+    moved = moved_by_value(compiler, node, left, right, sign)
+    if moved is None and sign < 0:
+        moved = difference_of_times(compiler, node, left, right)
+    return moved or _sum(compiler, node, *_as_numbers(compiler, left, right))
+
+
+def _sum(compiler: Compiler, node: exp.Add | exp.Sub, left: Typed, right: Typed) -> Typed:
     compute = operator.add if isinstance(node, exp.Add) else operator.sub
     found = _of_decimals(node, left, right, compute, decimal_types.of_sum)
     if found is not None:
@@ -102,10 +121,11 @@ def _digits(value: Typed) -> pl.Decimal:
 
 @computes(exp.Mul)
 def mul(compiler: Compiler, node: exp.Mul) -> Typed:
-    scaled = scaled_interval(compiler, node)
+    left, right = _operands(compiler, node)
+    scaled = scaled_interval(compiler, node, left, right)
     if scaled is not None:
         return scaled
-    left, right = _numbers(compiler, node)
+    left, right = _as_numbers(compiler, left, right)
     found = _of_decimals(node, left, right, operator.mul, decimal_types.of_product)
     if found is not None:
         return found
@@ -115,10 +135,11 @@ def mul(compiler: Compiler, node: exp.Mul) -> Typed:
 
 @computes(exp.Div)
 def div(compiler: Compiler, node: exp.Div) -> Typed:
-    scaled = scaled_interval(compiler, node)
+    left, right = _operands(compiler, node, "typed", "safe")
+    scaled = scaled_interval(compiler, node, left, right)
     if scaled is not None:
         return scaled
-    left, right = _numbers(compiler, node, "typed", "safe")
+    left, right = _as_numbers(compiler, left, right)
     found = _of_decimals(node, left, right, operator.truediv, decimal_types.of_quotient)
     if found is not None:
         return found
