@@ -251,7 +251,7 @@ def _to_number(value: pl.Expr, kind: pl.DataType, to: pl.DataType) -> pl.Expr | 
     if kind == TEXT:
         if is_floating(to):
             return of_columns(reals_of_texts, [value], DOUBLE).cast(to)
-        # As in Spark, what is behind the point is left out.
+        # As in Spark, digits after the point are dropped.
         return whole_number_of(value, r"(?:\d+(?:\.\d*)?|\.\d*)").cast(to, strict=False)
     if is_timestamp(kind):
         micros = value.dt.epoch("us")

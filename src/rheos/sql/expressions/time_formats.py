@@ -246,7 +246,7 @@ def _read(compiler: Compiler, text: pl.Expr, format_: Typed, to: pl.DataType) ->
     )
     made = pl.concat_str([pl.lit(each) if isinstance(each, str) else each for each in parts])
     matches = text.str.contains(f"{pattern}$")
-    # A DATE, too: its text may have a time that does not exist.
+    # A DATE, too, as the string may contain a time that does not exist.
     time = types.TIMESTAMP if to == types.DATE else to
     read = types.cast(pl.when(matches).then(made), types.TEXT, time)
     assert read is not None
