@@ -110,9 +110,10 @@ def _run_script(file: Path, arguments: Sequence[str]) -> None:
             env.execute(file.resolve().stem)
         elif not printed:  # A script may contain only statements that print.
             raise ProgramError(
-                "the SQL contains no INSERT INTO",
+                "the SQL writes to no connector",
                 site=Site(str(file), 1),
-                hint="end it with INSERT INTO t SELECT ... FROM ...",
+                hint="end it with INSERT INTO a table of a connector; to print the rows of a query, "
+                "run rheos sql < FILE",
             )
 
 

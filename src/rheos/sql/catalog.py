@@ -21,6 +21,7 @@ from rheos.sql.text import SqlText
 if TYPE_CHECKING:
     from rheos.api.streams import DataStream
     from rheos.sql.connectors import WithOptions
+    from rheos.sql.inserted_rows import InsertedRows
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class DeclaredTable:
     watermark: Watermark | None
     key: tuple[str, ...]
     """Columns of PRIMARY KEY, by which rows are read and written."""
-    options: WithOptions
+    options: WithOptions | InsertedRows
+    """The connector with its options, or the rows of a table without one."""
     sql: SqlText
     """SQL that declares the table."""
     computed: Mapping[str, exp.Expr] = field(default_factory=dict)

@@ -106,15 +106,15 @@ _WITHOUT_OPTIONS = (exp.TemporaryProperty, exp.SchemaCommentProperty, exp.LikePr
 
 def with_options(
     sql: SqlText, node: exp.Create, columns: Sequence[str], base: WithOptions | None = None
-) -> WithOptions:
+) -> WithOptions | None:
     """Return the connector and the options of a table with these columns, whose own options replace
-    those of `base`. Raises ProgramError."""
+    those of `base`. None if the statement has no WITH. Raises ProgramError."""
     properties = node.args.get("properties")
     hint = "write CREATE TABLE t (...) WITH ('connector' = 'files', 'path' = 'data/*.jsonl')"
     listed = [] if properties is None else properties.expressions
     listed = [each for each in listed if not isinstance(each, _WITHOUT_OPTIONS)]
     if not listed and base is None:
-        raise sql.error("CREATE TABLE needs WITH (...), which names the connector", node.this, hint)
+        return None
     options: dict[str, exp.Expr] = {}
     partitioned_by: tuple[str, ...] = () if base is None else base.partitioned_by
     for each in listed:

@@ -18,6 +18,7 @@ from rheos.sql.catalog import DeclaredTable
 from rheos.sql.connectors import WithOptions, with_options
 from rheos.sql.expressions.casts import named_type
 from rheos.sql.expressions.intervals import interval_of
+from rheos.sql.inserted_rows import InsertedRows
 from rheos.sql.plan import PlanNode, SqlColumn, ValueRows
 from rheos.sql.statement_parser import MetadataColumn, WatermarkFor
 from rheos.sql.text import SqlText
@@ -133,16 +134,19 @@ def create_table(sql: SqlText, session: SqlSession, node: exp.Create, name: str)
     if like is not None:
         other, parts = _copied(sql, session, like)
         columns.include(other, parts)
-        base = other.options if "OPTIONS" in parts else None
+        of_other = other.options if "OPTIONS" in parts else None
+        base = None if isinstance(of_other, InsertedRows) else of_other
         watermark = other.watermark if "WATERMARKS" in parts else None
     for each in node.this.expressions if isinstance(node.this, exp.Schema) else []:
         columns.add(each)
     if not columns.fields:
         raise sql.error(_NO_COLUMNS, node.this, _EXAMPLE)
-    options = with_options(sql, node, columns.order, base)
+    schema = pa.schema(list(columns.fields.values()))
+    given = with_options(sql, node, columns.order, base)
+    options = given or session.rows_of_statements(name, schema, columns.key)
     table = DeclaredTable(
         name=name,
-        schema=pa.schema(list(columns.fields.values())),
+        schema=schema,
         kinds={},
         watermark=None,
         key=columns.key,

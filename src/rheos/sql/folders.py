@@ -52,6 +52,7 @@ def run_folder(session: SqlSession, folder: Path) -> None:
             hint="pass a file, or a folder of .sql files",
         )
     statements = [each for file in files for each in _statements(file)]
+    session.prepare(each.node for each in statements)
     for each in in_order(statements):
         if each.model is None:
             session.carry_out(each.sql, each.node)

@@ -3,7 +3,7 @@ time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 from sqlglot import exp
 
+from rheos.api.time_to_live import FOREVER
 from rheos.core.graph.changelog import Changes
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed
-from rheos.sql.grouped_plans import Aggregate
+from rheos.sql.grouped_plans import Aggregate, Dedup, TopN
 from rheos.sql.grouping import ALL_ROWS
+from rheos.sql.inserted_rows import is_known
 from rheos.sql.join_conditions import ColumnsOfSides, JoinCondition
 from rheos.sql.joined_plans import (
     AllRows,
@@ -30,7 +32,9 @@ from rheos.sql.plan import (
     SET_EVENT_TIME,
     CallPlan,
     ColumnRole,
+    Columns,
     Filter,
+    Names,
     PlanNode,
     Project,
     Retract,
@@ -53,10 +57,22 @@ How = Literal["inner", "left", "right", "full"]
 
 _SIDES: dict[str, How] = {"": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
 
-FOR_EVER = (
-    'limit it: env.sql(..., state_ttl="7d"), or "forever"; or limit the distance in event '
-    "time: AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR"
+_FOR_EVER = (
+    "limit it: SET state_ttl = '7d', or 'forever'; in Python, env.sql(..., state_ttl=\"7d\"); or limit "
+    "the distance in event time: AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR"
 )
+
+
+def kept_for(
+    sql: SqlText, ttl: TimeToLive | None, rows: Iterable[PlanNode], what: str, at: exp.Expr
+) -> TimeToLive:
+    """Return the time for which a join keeps these rows: forever, if the script contains them. Raise
+    ProgramError with `what` is wrong if nothing limits it."""
+    if ttl is None and all(map(is_known, rows)):
+        return FOREVER
+    if ttl is None:
+        raise sql.error(what, at, _FOR_EVER)
+    return ttl
 
 
 @dataclass(frozen=True)
@@ -125,6 +141,7 @@ class Joining:
     ) -> JoinPlan:
         meeting: Meeting
         if self.as_of is not None:
+            right = _versions(right, _columns_of([there for _, there in found.equal]))
             meeting = self._as_of(left, right, found, scope)
         elif found.windows:
             return self._in_window(left, right, found)
@@ -216,11 +233,8 @@ class Joining:
                 self.node.args.get("on") or self.node.this,
                 "write ON a.id = b.id",
             )
-        if self.ttl is None:
-            raise self.sql.error(
-                "the join would keep the rows of both sides forever", self.node.this, FOR_EVER
-            )
-        return AllRows(self.ttl)
+        what = "the join would keep the rows of both sides forever"
+        return AllRows(kept_for(self.sql, self.ttl, (left, right), what, self.node.this))
 
     def _stay(self, left: PlanNode, right: PlanNode, what: str) -> None:
         if left.changes is not None or right.changes is not None:
@@ -261,6 +275,43 @@ class Joining:
         left, right, keys = _keyed(sides[0], sides[1], found.equal)
         met = InOneWindow(calls[0].window)
         return JoinPlan(left, right, keys, self.how, met, columns, width, None)
+
+
+def _columns_of(values: Iterable[Typed]) -> Names:
+    """Return the names of those values that are columns."""
+    exprs = (each.expr for each in values)
+    return frozenset(each.meta.output_name() for each in exprs if each.meta.is_column())
+
+
+def _versions(table: PlanNode, compared: Names) -> PlanNode:
+    """Return all versions of a view that keeps the last row of each key by event time, if the join
+    compares just its keys. Such a view is a versioned table of Flink."""
+    if isinstance(table, Project):
+        of = {column.name: expr for expr, column in zip(table.exprs, table.columns, strict=True)}
+        below = (of[name] for name in compared if of[name].meta.is_column())
+        inner = _versions(table.input, frozenset(each.meta.output_name() for each in below))
+        return table if inner is table.input else projected(inner, table.exprs, _timed(table, inner))
+    if (
+        isinstance(table, TopN)
+        and table.dedup == Dedup("last", "event_time")
+        and compared == {*table.keys}
+    ):
+        rank = pl.lit(1, dtype=types.BIGINT)
+        exprs = tuple(rank if each.name == table.rank else pl.col(each.name) for each in table.columns)
+        given = {each.name: each for each in table.input.columns}
+        return projected(
+            table.input, exprs, tuple(given.get(each.name, each) for each in table.columns)
+        )
+    return table
+
+
+def _timed(table: Project, inner: PlanNode) -> Columns:
+    """Return the columns of a projection with the roles that they have in another input."""
+    roles = {column.name: column.role for column in inner.columns}
+    return tuple(
+        replace(column, role=roles[expr.meta.output_name()]) if expr.meta.is_column() else column
+        for expr, column in zip(table.exprs, table.columns, strict=True)
+    )
 
 
 def _windows_of(side: PlanNode) -> dict[ColumnRole, str]:

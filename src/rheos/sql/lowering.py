@@ -15,7 +15,7 @@ from rheos.connectors.collection import CollectionSource
 from rheos.core import aggregates as agg
 from rheos.core.callables import function_name
 from rheos.core.errors import ProgramError
-from rheos.core.graph.changelog import OP, Changes
+from rheos.core.graph.changelog import INSERT, OP, Changes
 from rheos.core.graph.nodes import MAIN, Order, StreamType
 from rheos.core.graph.types import from_polars
 from rheos.core.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
@@ -33,6 +33,7 @@ from rheos.sql.grouped_plans import (
     TopN,
     WindowedRows,
 )
+from rheos.sql.inserted_rows import InsertedPlan
 from rheos.sql.join_streams import joined
 from rheos.sql.joined_plans import JoinPlan, LookupPlan
 from rheos.sql.nullable_keys import not_null, selected, with_changes
@@ -49,6 +50,7 @@ from rheos.sql.plan import (
     ValueRows,
 )
 from rheos.sql.plan_numbers import PlanNumbers
+from rheos.sql.plan_pushdown import pushed
 from rheos.sql.windows import WINDOW_COLUMNS, WindowsOfRows, last_time
 
 if TYPE_CHECKING:
@@ -66,6 +68,12 @@ class Lowering:
         self._made: dict[int, DataStream] = {}
         self._uids: dict[str, int] = {}
 
+    def renewed(self) -> Lowering:
+        """Return a lowering that creates all streams again, because rows of tables have changed."""
+        made = Lowering(self._env)
+        made._uids = self._uids
+        return made
+
     def stream(self, plan: PlanNode) -> DataStream:
         number = self._numbers.number(plan)
         if number not in self._made:
@@ -74,6 +82,26 @@ class Lowering:
 
     def values(self, plan: ValueRows) -> DataStream:
         return self._env.from_source(CollectionSource(plan.table, None), name="VALUES")
+
+    def inserted(self, plan: InsertedPlan) -> DataStream:
+        """Return the rows of a table without a connector, as all statements so far leave them."""
+        table, rows = plan.table, plan.rows
+        rows.is_lowered = True
+        time = None if table.watermark is None else table.watermark.on
+        watermark = table.watermark if time in table.schema.names else None
+        given = self._env.from_source(
+            CollectionSource(rows.changelog(), None),
+            watermark=None if rows.queries else watermark,
+            name=table.name,
+        )
+        if rows.queries:
+            op = [] if rows.changes is None else [pl.lit(INSERT).alias(OP)]
+            streams = [_untimed(self.stream(each)) for each in pushed(rows.queries)]
+            given = given.union(*(each.with_columns(*op) if op else each for each in streams))
+            given = given if watermark is None else given.with_event_time(watermark)
+        if table.key:
+            return given.upserts(table.key)
+        return given if rows.changes is None else with_changes(given, rows.changes)
 
     def exploded(self, plan: Explode) -> DataStream:
         rows = self.stream(plan.input)

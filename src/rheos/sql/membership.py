@@ -24,7 +24,7 @@ from rheos.sql.correlation import Correlation, correlation, with_group_keys
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import distinct, is_grouped
 from rheos.sql.joined_plans import AllRows, JoinKeys, JoinPlan
-from rheos.sql.joins import FOR_EVER, plain, retractions_of
+from rheos.sql.joins import kept_for, plain, retractions_of
 from rheos.sql.plan import PlanNode, SqlColumn, may_be_null, projected, rekeyed, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.text import as_sql
@@ -79,23 +79,25 @@ class _Sides:
 
 def with_membership(planner: Planner, relation: SqlRelation, of: Membership) -> SqlRelation:
     """Return the rows that fulfil the condition. Raise ProgramError or SchemaError."""
-    if planner.ttl is None:
-        raise planner.sql.error("the rows of both queries would be kept forever", of.node, FOR_EVER)
     if not isinstance(of.query, exp.Query):
         raise planner.sql.error("EXISTS takes a query", of.query, "write EXISTS (SELECT ...)")
     found = correlation(planner, NameScope(planner.sql, relation.tables), of.query)
     sides = _sides(planner, relation, of, found)
-    made = _joined(planner, relation, sides, "anti" if of.absent else "semi")
+    made = _joined(planner, relation, of, sides, "anti" if of.absent else "semi")
     if of.absent and of.values:
         made = _without_unknown(planner, made, of, found, sides)
     return made
 
 
 def _joined(
-    planner: Planner, relation: SqlRelation, sides: _Sides, how: Literal["semi", "anti"]
+    planner: Planner,
+    relation: SqlRelation,
+    of: Membership,
+    sides: _Sides,
+    how: Literal["semi", "anti"],
 ) -> SqlRelation:
     """Return the rows with partners, or without them."""
-    assert planner.ttl is not None
+    what = "the rows of both queries would be kept forever"
     names = tuple(column.name for column in sides.inner.columns[: len(sides.outer)])
     right = distinct(sides.inner)
     left, keys = with_keys(relation.plan, sides.outer, f"of {names[0]}")
@@ -109,7 +111,7 @@ def _joined(
         right,
         JoinKeys(keys, names),
         how,
-        AllRows(planner.ttl),
+        AllRows(kept_for(planner.sql, planner.ttl, (left, right), what, of.node)),
         of_left,
         len(of_left),
         changes,
@@ -240,7 +242,7 @@ def _without_unknown(
     ones = Typed(pl.lit(1, dtype=types.INT), types.INT, of.node)
     unknown = reduce(or_, [pl.col(names[-1]), *([sides.outer[0].expr.is_null()] if here else [])])
     again = _Sides([ones, *sides.outer[count:]], projected(sides.inner, tuple(exprs), columns), unknown)
-    return _joined(planner, relation, again, "anti")
+    return _joined(planner, relation, of, again, "anti")
 
 
 def _names(count: int, plan: PlanNode) -> tuple[str, ...]:

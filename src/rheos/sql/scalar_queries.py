@@ -21,7 +21,7 @@ from rheos.sql.correlation import Correlation, correlation, with_group_keys
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import GroupedColumns, calls_in, is_grouped, spelled
 from rheos.sql.joined_plans import AllRows, JoinKeys, JoinPlan
-from rheos.sql.joins import FOR_EVER, plain, retractions_of
+from rheos.sql.joins import kept_for, plain, retractions_of
 from rheos.sql.plan import PlanNode, Project, SqlColumn, projected, rekeyed, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.text import SqlText, as_sql
@@ -100,8 +100,6 @@ def _with_value(
             node,
             "write (SELECT MAX(price) FROM bids)",
         )
-    if planner.ttl is None:
-        raise sql.error("every row would be kept forever, along with the value", node, FOR_EVER)
     found = correlation(planner, scope, query)
     if found.rest:
         raise sql.error(
@@ -138,7 +136,8 @@ def _with_value(
     changes = retractions_of(left, keys)
     of_left = plain(left.columns)
     columns = (*of_left, *right.columns)
-    how = AllRows(planner.ttl)
+    what = "every row would be kept forever, along with the value"
+    how = AllRows(kept_for(sql, planner.ttl, (left, right), what, node))
     joined = JoinPlan(left, right, JoinKeys(keys, names), "left", how, columns, len(of_left), changes)
     value = pl.col(found_name)
     if made.without_rows is not None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from rheos.api.time_to_live import FOREVER
 from rheos.core.connectors.lookup import Lookup
@@ -20,11 +22,14 @@ except ImportError:
 from rheos.core.graph.changelog import OP, Changes
 from rheos.core.site import call_site, done_for, located
 from rheos.sql.catalog import Catalog, DeclaredTable, scan
+from rheos.sql.change_statements import changed_tables
+from rheos.sql.connectors import WithOptions
 from rheos.sql.create_table import with_computed
 from rheos.sql.dialect import parse
 from rheos.sql.dialect_meanings import CHANGED
 from rheos.sql.explain import explained
 from rheos.sql.functions import called, resolved
+from rheos.sql.inserted_rows import InsertedPlan, InsertedRows
 from rheos.sql.lowering import Lowering
 from rheos.sql.nullable_keys import with_changes
 from rheos.sql.plan import EventTimePlan, PlanNode
@@ -58,6 +63,8 @@ class SqlSession:
         """Time to live of state that a script has set."""
         self.dialect = SourceDialect.SPARK
         """System whose meaning queries have."""
+        self.changing: set[str] = set()
+        """Tables whose rows the statements update or delete, in lower case."""
         self.say: Callable[[str], None] = print
         """Function that EXPLAIN, SHOW TABLES and DESCRIBE print with."""
         self.inserts: list[Insert] = []
@@ -105,10 +112,36 @@ class SqlSession:
             )
         self.catalog.functions[name.casefold()] = called(name, fn, returns)
 
+    def prepare(self, statements: Iterable[exp.Expr]) -> None:
+        """Note what later statements of a script decide about earlier ones: which tables change."""
+        self.changing.update(changed_tables(statements))
+
+    def rows_of_statements(self, name: str, schema: pa.Schema, key: tuple[str, ...]) -> InsertedRows:
+        """Return the rows, so far none, of a table without a connector."""
+        return InsertedRows(schema, key, name.casefold() in self.changing)
+
+    def rows_changed(self, rows: InsertedRows) -> None:
+        """Make later queries read the rows of a table as they are now."""
+        if rows.is_lowered:
+            rows.is_lowered = False
+            self.lowering = self.lowering.renewed()
+
     def _read(self, table: DeclaredTable) -> PlanNode:
         """Return the rows of a declared table."""
-        source = table.options.source(table)
         timed = table.watermark is not None and table.watermark.on in table.schema.names
+        if isinstance(table.options, InsertedRows):
+            table.options.is_read = True
+            plan: PlanNode = InsertedPlan.of(table, table.options)
+        else:
+            plan = self._of_connector(table, table.options, timed=timed)
+        plan = with_computed(self, table, plan, table.kinds)
+        if table.watermark is not None and not timed:
+            plan = EventTimePlan.of(plan, table.watermark)
+        return plan
+
+    def _of_connector(self, table: DeclaredTable, options: WithOptions, *, timed: bool) -> PlanNode:
+        """Return the rows that a connector reads."""
+        source = options.source(table)
         stream = self._env.from_source(
             source, watermark=table.watermark if timed else None, name=table.name
         )
@@ -116,20 +149,16 @@ class SqlSession:
         if table.key:
             op = OP if OP in stream.schema.names else None
             stream = stream.upserts(table.key, op)
-        elif adds_op and "format" in table.options.options:
+        elif adds_op and "format" in options.options:
             # The format emits the previous row of each update.
             stream = with_changes(stream, Changes((), retracts=True))
         elif adds_op:
             raise table.sql.error(
                 f"the rows of {table.name} are changes of a table, whose key is not declared",
-                table.options.at,
+                options.at,
                 "add PRIMARY KEY (id) NOT ENFORCED to the columns",
             )
-        plan: PlanNode = scan(table.name, stream)
-        plan = with_computed(self, table, plan, table.kinds)
-        if table.watermark is not None and not timed:
-            plan = EventTimePlan.of(plan, table.watermark)
-        return plan
+        return scan(table.name, stream)
 
     def planned(
         self,
@@ -152,6 +181,7 @@ class SqlSession:
         sql = replace(_text(text), file=file, dialect=self.dialect)
         with _add_sql(sql):
             parsed = parse(sql)
+        self.prepare(parsed)
         for each in parsed:
             self.carry_out(sql, each)
         self.write()

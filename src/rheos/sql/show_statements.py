@@ -10,6 +10,7 @@ from rheos.sql import types
 from rheos.sql.catalog import Catalog
 from rheos.sql.explain import row_mode
 from rheos.sql.expressions.table import function_names
+from rheos.sql.inserted_rows import InsertedRows
 from rheos.sql.plan import ColumnRole, Scan
 from rheos.sql.statement_parser import Show
 from rheos.sql.text import SqlText
@@ -50,6 +51,8 @@ def _tables(catalog: Catalog) -> str:
 def _kind(catalog: Catalog, name: str) -> str:
     declared = catalog.declared(name)
     if declared is not None:
+        if isinstance(declared.options, InsertedRows):
+            return f"table, {row_mode(declared.options.changes)}"
         return f"table, connector {declared.options.name!r}"
     plan = catalog.tables.get(name.casefold())
     if plan is None:

@@ -16,17 +16,21 @@ from rheos.core.errors import ProgramError
 from rheos.core.graph.types import from_polars
 from rheos.sql import types
 from rheos.sql.catalog import DeclaredTable
+from rheos.sql.change_statements import change_rows, check_not_null
 from rheos.sql.connectors import with_options
 from rheos.sql.create_function import create_function
 from rheos.sql.create_table import create_table
 from rheos.sql.expressions.table import Compiler
-from rheos.sql.plan import PlanNode, SqlColumn, projected, renamed
+from rheos.sql.functions import resolved
+from rheos.sql.inserted_rows import InsertedRows, known_rows, tables_read
+from rheos.sql.plan import Columns, PlanNode, SqlColumn, projected, renamed
 from rheos.sql.ranking import check_result
 from rheos.sql.scope import NameScope
 from rheos.sql.set_statement import reset_setting, set_setting
 from rheos.sql.show_statements import described, shown
 from rheos.sql.statement_parser import DescribeTable, Explain, Reset, ServerStatement, Show
 from rheos.sql.text import SqlText, as_sql
+from rheos.sql.values import value_rows
 from rheos.sql.view_watermarks import split_watermark, with_watermark
 
 if TYPE_CHECKING:
@@ -44,8 +48,8 @@ _ROWS_THAT_STAY = (
 
 
 _STATEMENTS = (
-    "the statements are CREATE and DROP of TABLE, VIEW and FUNCTION, INSERT INTO, SET, EXPLAIN, SHOW "
-    "and DESCRIBE"
+    "the statements are CREATE and DROP of TABLE, VIEW and FUNCTION, INSERT INTO, UPDATE, DELETE, SET, "
+    "EXPLAIN, SHOW and DESCRIBE"
 )
 _OF_VIEWS = (exp.TemporaryProperty, exp.MaterializedProperty, exp.SchemaCommentProperty)
 """Clauses of CREATE VIEW without an effect on its rows."""
@@ -109,6 +113,8 @@ class ScriptStatements:
                 self._drop(node)
             case exp.Insert():
                 self._insert(node)
+            case exp.Update() | exp.Delete() | exp.TruncateTable():
+                change_rows(self.sql, self.session, node)
             case exp.Set():
                 set_setting(self.sql, self.session, node)
             case Reset():
@@ -129,7 +135,8 @@ class ScriptStatements:
                 raise self.sql.error(
                     "the rows of this query are not used",
                     node,
-                    "write INSERT INTO a table SELECT ..., or CREATE VIEW name AS SELECT ...",
+                    "write INSERT INTO a table SELECT ..., or CREATE VIEW name AS SELECT ...; to print "
+                    "its rows, run rheos sql < FILE",
                 )
             case exp.DDL() | exp.DML() | exp.Command():
                 raise self.sql.not_computed(node, _STATEMENTS)
@@ -211,8 +218,9 @@ class ScriptStatements:
             )
         plan = self.session.planned(self.sql, node.expression)
         kinds = {column.name: column.type for column in plan.columns}
-        options = with_options(self.sql, node, [*kinds])
         schema = from_polars(pl.Schema(kinds))
+        given = with_options(self.sql, node, [*kinds])
+        options = given or self.session.rows_of_statements(name, schema, ())
         table = DeclaredTable(name, schema, kinds, None, (), options, self.sql)
         self.session.catalog.remove(name)
         self.session.catalog.declare(table)
@@ -253,8 +261,8 @@ class ScriptStatements:
             raise self.sql.unknown(
                 "table", named.name, named, known, "the tables that can be written are"
             )
-        plan = self.session.planned(self.sql, node.expression)
-        names, fixed = self._written_columns(node, named, target, plan)
+        plan = self._inserted_plan(node, named, target)
+        names, fixed = self._written_columns(node, named, target, plan.columns)
         if len(plan.columns) != len(names):
             raise self.sql.error(
                 f"the query has {len(plan.columns)} columns, but {target.name} takes {len(names)}",
@@ -264,15 +272,46 @@ class ScriptStatements:
         plan = self._fitted(plan, target, names, fixed, node)
         self._write(node, target, plan)
 
+    def _inserted_plan(self, node: exp.Insert, named: exp.Expr, target: DeclaredTable) -> PlanNode:
+        """Return the plan of the rows. Literals of VALUES get the types of their columns."""
+        if not isinstance(node.expression, exp.Values):
+            return self.session.planned(self.sql, node.expression)
+        resolved(node.expression, self.session.catalog.functions)
+        names, _ = self._written_columns(node, named, target, ())
+        return value_rows(self.sql, node.expression, [target.writable[name] for name in names])
+
     def _write(self, node: exp.Expr, target: DeclaredTable, plan: PlanNode) -> None:
         """Add the rows of a plan to those that the script writes. Raise ProgramError."""
         check_result(self.sql, plan)
+        if isinstance(target.options, InsertedRows):
+            self._add(node, target, target.options, plan)
+            return
         sink = target.options.sink(target)
         ttl = self.session.ttl or FOREVER
         self.session.inserts.append(Insert(self.sql, node, target, plan, sink, ttl))
 
+    def _add(self, node: exp.Expr, target: DeclaredTable, rows: InsertedRows, plan: PlanNode) -> None:
+        """Add the rows of a plan to a table without a connector. Raise ProgramError."""
+        known = known_rows(plan)
+        if known is not None:
+            check_not_null(self.sql, target, known, node.expression)
+            rows.insert(known)
+        elif plan.changes is not None:
+            raise self.sql.error(
+                "the rows of this query are updated, so they cannot be inserted",
+                _changing(node.expression),
+                "write CREATE MATERIALIZED VIEW name AS SELECT ...",
+            )
+        elif rows in tables_read(plan):
+            raise self.sql.error(
+                f"{target.name} would read its own rows", node.expression, "insert into another table"
+            )
+        else:
+            rows.queries.append(plan)
+        self.session.rows_changed(rows)
+
     def _written_columns(
-        self, node: exp.Insert, named: exp.Expr, target: DeclaredTable, plan: PlanNode
+        self, node: exp.Insert, named: exp.Expr, target: DeclaredTable, columns: Columns
     ) -> tuple[list[str], dict[str, exp.Expr]]:
         """Return the columns of the table that the query's columns go to, in their order, and the
         values of PARTITION (column = value)."""
@@ -283,7 +322,7 @@ class ScriptStatements:
                 raise self.sql.error("PARTITION sets columns", each, "write PARTITION (day = '2026')")
             fixed[self._column_of(target, each.this)] = each.expression
         if node.args.get("by_name"):
-            return [self._column_of(target, column.name, named) for column in plan.columns], fixed
+            return [self._column_of(target, column.name, named) for column in columns], fixed
         if not isinstance(node.this, exp.Schema):
             return [name for name in target.writable if name not in fixed], fixed
         names: list[str] = []
@@ -326,7 +365,7 @@ class ScriptStatements:
                 exprs.append(compiler.cast(compiler.compile(fixed[name]), kind).expr)
             elif given is None:
                 exprs.append(pl.lit(None, dtype=kind))
-            elif given.type != kind and types.common(given.type, kind) != kind:
+            elif not types.fits(given.type, kind):
                 item = written[name]
                 of = given.name if item is None else as_sql(item.unalias())
                 raise self.sql.wrong_type(

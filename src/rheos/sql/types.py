@@ -181,6 +181,12 @@ def common(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
     return None
 
 
+def fits(given: pl.DataType, to: pl.DataType) -> bool:
+    """Return whether INSERT stores values of a type in a column of another one. Times lose digits."""
+    both_times = isinstance(given, pl.Datetime) and isinstance(to, pl.Datetime)
+    return given == to or both_times or common(given, to) == to
+
+
 def _common_number(left: pl.DataType, right: pl.DataType) -> pl.DataType:
     if is_integer(left) and is_integer(right):
         return max(left, right, key=_INTEGERS.index)

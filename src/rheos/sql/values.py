@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 from sqlglot import exp
 
@@ -13,8 +15,8 @@ from rheos.sql.scope import NameScope
 from rheos.sql.text import SqlText
 
 
-def value_rows(sql: SqlText, node: exp.Values) -> ValueRows:
-    """Return the rows of VALUES. Raise ProgramError or SchemaError."""
+def value_rows(sql: SqlText, node: exp.Values, kinds: Sequence[pl.DataType] | None = None) -> ValueRows:
+    """Return the rows of VALUES, for columns of these types. Raise ProgramError or SchemaError."""
     sql.only(node, ("expressions", "alias"))
     compiler = Compiler(sql, NameScope(sql, ()))
     rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
@@ -29,7 +31,11 @@ def value_rows(sql: SqlText, node: exp.Values) -> ValueRows:
             )
     series = []
     for place in range(len(rows[0])):
-        values, kind = compiler.common([compiler.compile(row[place]) for row in rows], "VALUES")
+        if kinds is not None and len(kinds) == len(rows[0]):
+            given = [compiler.assigned(row[place], kinds[place]) for row in rows]
+        else:
+            given = [compiler.compile(row[place]) for row in rows]
+        values, kind = compiler.common(given, "VALUES")
         if kind == types.NULL:
             raise sql.wrong_type(
                 "a column that is always NULL has no type", rows[0][place], "write CAST(NULL AS STRING)"

@@ -103,7 +103,9 @@ class ShellSession:
             return
         sql = SqlText(text, file or "sql", self._sql.dialect)
         with done_for(Site(file or "sql", 1)):
-            for each in parse(sql):
+            statements = parse(sql)
+            self._sql.prepare(statements)
+            for each in statements:
                 self._statement(sql, each)
 
     def close(self, *, cancel: bool) -> None:

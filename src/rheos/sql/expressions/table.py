@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from rheos.core.errors import SchemaError
 from rheos.sql import types
-from rheos.sql.text import WRITTEN_NAME, SqlText, kind
+from rheos.sql.text import WRITTEN_NAME, SqlText, as_sql, kind
 
 
 @dataclass(frozen=True)
@@ -165,11 +165,26 @@ class Compiler:
             raise self.sql.wrong_type(
                 f"{value.constant!r} is not a valid {types.name(to)}",
                 value.node,
-                "write '2026-03-01', or '2026-03-01 12:00:00'",
+                _VALID_TIME,
             )
         # Once for all rows; the number that it is, as Python has no year 10000.
         number = read.to_physical()
         return replace(made, expr=pl.lit(number.item(), dtype=number.dtype).cast(to))
+
+    def assigned(self, node: exp.Expr, to: pl.DataType) -> Typed:
+        """Compile a value for a column of a type. A literal is read as a value of this type. Raises
+        ProgramError or SchemaError."""
+        value = self.compile(node)
+        if types.common(value.type, to) == to or not _is_literal(node):
+            return self.cast(value, to) if value.type == types.NULL else value
+        made = self.cast(value, to)
+        if pl.select(made.expr).to_series().null_count():
+            raise self.sql.wrong_type(
+                f"{as_sql(node)} is not a valid {types.name(to)}",
+                node,
+                _VALID_TIME if _is_time(to) else CAST,
+            )
+        return made
 
     def given(self, node: exp.Func, takes: Sequence[Takes]) -> list[Typed]:
         """Return the arguments of a call, checked and cast. Optional ones may be missing. Raise
@@ -219,6 +234,7 @@ class Compiler:
 
 
 CAST = "convert it with CAST(... AS ...)"
+_VALID_TIME = "write '2026-03-01', or '2026-03-01 12:00:00'"
 _NEEDS_OVER = (
     *(exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile),
     *(exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue),
@@ -240,6 +256,10 @@ _REFUSALS: dict[Any, tuple[str, str]] = {
     ),
 }
 """Why nodes of some kinds are no expressions, and what to write."""
+
+
+def _is_literal(node: exp.Expr) -> bool:
+    return isinstance(node.this if isinstance(node, exp.Neg) else node, exp.Literal)
 
 
 def _is_time(kind: pl.DataType) -> bool:
