@@ -42,6 +42,24 @@ LONG = {
     "COALESCE": (f"SELECT COALESCE({_many(200, 'NULLIF(id, id)', ', ')}, id) AS id FROM t", [1, 2]),
     "columns": (f"SELECT id, {_many(300, 'id + {i} AS c{i}', ', ')} FROM t", [1, 2]),
     "+": (f"SELECT {_many(45, 'id', ' + ')} AS id FROM t", [45, 90]),
+    "%": (f"SELECT {'(' * 20}id{' % 7)' * 20} AS id FROM t", [1, 2]),
+    "% right": (f"SELECT {'7 % (8 + ' * 10}id{')' * 10} AS id FROM t", [7, 7]),
+    "/": (f"SELECT {'4 / (' * 21}id{')' * 21} AS id FROM t", [4.0, 2.0]),
+    "DIV": (f"SELECT {'4 DIV (' * 21}id{')' * 21} AS id FROM t", [4, 2]),
+    "PMOD": (f"SELECT {'PMOD(' * 20}id{', 7)' * 20} AS id FROM t", [1, 2]),
+    "<<": (f"SELECT {'(' * 20}id{' << 1)' * 20} AS id FROM t", [1 << 20, 1 << 21]),
+    "lambdas": (
+        f"SELECT {'TRANSFORM(ARRAY(id), x -> ' * 12}id{'[0])' * 12}[0] AS id FROM t".replace(
+            "id[0]", "id", 1
+        ),
+        [1, 2],
+    ),
+    "lambdas of elements": (
+        f"SELECT {'TRANSFORM(ARRAY(id), x -> ' * 12}x{'[0])' * 12}[0] AS id FROM t".replace(
+            "x[0]", "x", 1
+        ),
+        [1, 2],
+    ),
 }
 DEEP = {
     "digits": (f"SELECT {'9' * 5000} AS v FROM t", "38 digits"),

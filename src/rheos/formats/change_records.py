@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.core.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format
+from rheos.core.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, merged
 from rheos.core.graph.changelog import (
     DELETE,
     INSERT,
@@ -74,10 +74,7 @@ class ChangeDecoder(Decoder):
             return super().decode(payloads)
         # A payload that is null follows a deletion, which has already been decoded.
         places = np.flatnonzero(payloads.is_valid().to_numpy(zero_copy_only=False))
-        found = super().decode(payloads.take(pa.array(places)))
-        origin = places if found.origin is None else places[found.origin]
-        bad = [each._replace(at=int(places[each.at])) for each in found.bad]
-        return Decoded(found.rows, origin, bad)
+        return merged([(places, super().decode(payloads.take(pa.array(places))))], len(payloads))
 
     def _decode(self, payloads: pa.Array) -> Decoded:
         if self._strings is None:
@@ -91,11 +88,7 @@ class ChangeDecoder(Decoder):
         others = payloads.take(pa.array(again))
         found = self._decoded(dataclasses.replace(records, bad=[]), payloads, strings)
         typed = self._decoded(self._typed.decode(others), others, self._row)
-        origin = np.concatenate([_origin(found, len(payloads)), again[_origin(typed, len(again))]])
-        order = np.argsort(origin, kind="stable")
-        rows = pa.concat_batches([found.rows, typed.rows]).take(pa.array(order))
-        bad = [*found.bad, *(each._replace(at=int(again[each.at])) for each in typed.bad)]
-        return Decoded(rows, origin[order], sorted(bad, key=lambda each: each.at))
+        return merged([(np.arange(len(payloads)), found), (again, typed)], len(payloads))
 
     def _decoded(self, decoded: Decoded, payloads: pa.Array, row: pa.StructType) -> Decoded:
         records, origin = decoded.rows, _origin(decoded, len(payloads))

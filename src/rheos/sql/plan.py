@@ -386,7 +386,7 @@ class Retract(PlanNode):
 
 @dataclass(frozen=True, eq=False)
 class EventTimePlan(PlanNode):
-    """Rows whose event time is a column that was computed."""
+    """Rows with a new event time. Filters stay above it, because its input decides the watermark."""
 
     input: PlanNode
     watermark: Watermark
@@ -411,6 +411,9 @@ class EventTimePlan(PlanNode):
 
     def looked_at(self, needed: Names) -> list[Names]:
         return [needed | {str(self.watermark.on)}]
+
+    def may_be_null(self, name: str) -> bool:
+        return self.input.may_be_null(name)
 
     def origins(self) -> Origins:
         return self.input.origins()

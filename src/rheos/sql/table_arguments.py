@@ -39,11 +39,12 @@ class TableArgumentParser(CallParser):
 
     def _takes_table(self) -> bool:
         """Return whether a call begins here with the argument TABLE ..., or name => TABLE ..."""
-        name, *following = self._tokens[self._index :][:2] if self._curr else [None]
+        name = self._curr
         if name is None or name.token_type not in _NAMES or name.text.upper() in WINDOWS:
             return False
         depth = 0
-        for token in self._tokens[self._index + 1 :] if following else ():
+        for at in range(self._index + 1, len(self._tokens)):
+            token = self._tokens[at]
             depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
             if depth == 0:
                 return False

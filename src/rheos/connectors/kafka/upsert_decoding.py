@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from rheos.core.formats.contract import BadPayload, Decoded, Decoder, Format
+from rheos.core.formats.contract import BadPayload, Decoded, Decoder, Format, merged
 from rheos.core.graph.changelog import DELETE, OP, UPDATE_AFTER
 from rheos.core.protocol.elements import Batch
 from rheos.formats.bad_rows import RowsError, sift
@@ -43,17 +43,11 @@ class UpsertDecoding:
         if len(deleted):
             parts.append((deleted, self._keys(keys_of(deleted.tolist()), values.schema), DELETE))
         schema = self.schema(values.schema)
-        rows, origins, bad = [], [], list[BadPayload]()
-        for places, found, op in parts:
-            rows.append(_with_op(found.rows, schema, op))
-            origins.append(places if found.origin is None else places[found.origin])
-            bad += [each._replace(at=int(places[each.at])) for each in found.bad]
-        origin = np.concatenate(origins)
-        order = np.argsort(origin, kind="stable")
-        whole = pa.concat_batches(rows).take(pa.array(order))
-        one_each = np.array_equal(origin[order], np.arange(len(payloads)))
-        by_place = sorted(bad, key=lambda each: each.at)
-        return Decoded(whole, None if one_each else origin[order], by_place)
+        changes = [
+            (places, replace(found, rows=_with_op(found.rows, schema, op)))
+            for places, found, op in parts
+        ]
+        return merged(changes, len(payloads))
 
     def _keys(self, keys: pa.Array, values: pa.Schema) -> Decoded:
         """Return rows with the columns of the key."""

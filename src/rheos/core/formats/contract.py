@@ -62,6 +62,24 @@ class Decoded:
         return column if self.origin is None else column.take(pa.array(self.origin))
 
 
+def merged(parts: Sequence[tuple[npt.NDArray[np.int64], Decoded]], count: int) -> Decoded:
+    """Return the rows of payloads that were decoded in parts, in the order of the payloads.
+
+    Args:
+        parts: The payloads of each part by their positions, and what was decoded from them.
+        count: The number of all payloads.
+    """
+    origin = np.concatenate(
+        [places if found.origin is None else places[found.origin] for places, found in parts]
+    )
+    order = np.argsort(origin, kind="stable")
+    origin = origin[order]
+    rows = pa.concat_batches([found.rows for _, found in parts]).take(pa.array(order))
+    bad = [each._replace(at=int(places[each.at])) for places, found in parts for each in found.bad]
+    one_each = np.array_equal(origin, np.arange(count))
+    return Decoded(rows, None if one_each else origin, sorted(bad, key=lambda each: each.at))
+
+
 class Decoder(ABC):
     """Decodes payloads to rows. Calls run one at a time, on any thread, and may block: a source makes
     them on the I/O executor.

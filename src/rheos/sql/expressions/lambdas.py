@@ -46,7 +46,7 @@ class _Parameters:
         value = self.outside.compile(node)
         if self.read is None:
             return value
-        name = f"column {len(self.of_row)}"
+        name = f"column {node.sql()}"
         self.of_row[name] = value
         return Typed(self.read(name), value.type, node)
 
@@ -76,6 +76,21 @@ def _names(
     return [each.name.casefold() for each in given.expressions]
 
 
+def _reads_only(node: exp.Expr, names: set[str]) -> bool:
+    """Return whether the body of a lambda reads its parameters only, and no columns of the row."""
+    match node:
+        case exp.Lambda():
+            return _reads_only(node.this, names | {each.name.casefold() for each in node.expressions})
+        case exp.Dot():
+            return _reads_only(node.this, names)
+        case exp.Column():
+            return not node.table and node.name.casefold() in names
+        case exp.Identifier():
+            return node.name.casefold() in names
+        case _:
+            return all(_reads_only(each, names) for each in node.iter_expressions())
+
+
 def _of_elements(
     compiler: Compiler,
     node: exp.Expr,
@@ -98,11 +113,9 @@ def _of_elements(
     names = _names(compiler, node, given, (len(lists), len(lists) + 1) if places else (len(lists),))
     assert isinstance(given, exp.Lambda)
     read = pl.element().struct.field
-    if len(lists) == len(names) == 1:
-        alone = _Parameters(compiler, {names[0]: Typed(pl.element(), inner_type(lists[0]), node)}, read)
-        body = alone.compile(given.this)
-        if not alone.of_row:
-            return lists[0].expr, body
+    if len(lists) == len(names) == 1 and _reads_only(given.this, {*names}):
+        element = Typed(pl.element(), inner_type(lists[0]), node)
+        return lists[0].expr, _Parameters(compiler, {names[0]: element}, read).compile(given.this)
     fields = [f"argument {place}" for place in range(len(lists))]
     values = [
         Typed(read(name), inner_type(value), node) for name, value in zip(fields, lists, strict=True)

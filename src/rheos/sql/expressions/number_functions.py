@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from sqlglot import exp
 from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
 from rheos.sql.expressions.mathematics import real, rounded_decimal
-from rheos.sql.expressions.operators import mod
+from rheos.sql.expressions.operators import as_numbers, remainder_of
 from rheos.sql.expressions.table import (
     ANY,
     CONSTANT_WHOLE,
@@ -31,7 +32,7 @@ from rheos.sql.expressions.table import (
     optional,
 )
 from rheos.sql.java_numbers import remainder
-from rheos.sql.value_functions import of_values
+from rheos.sql.value_functions import of_values, over_operands
 
 # --- of reals, as Spark computes them -----------------------------------------------------------------
 
@@ -106,18 +107,24 @@ def signed(compiler: Compiler, node: exp.Anonymous) -> Typed:
 @computes_named("pmod")
 def pmod(compiler: Compiler, node: exp.Anonymous) -> Typed:
     """Compile PMOD: the remainder with the sign of the divisor, if that is positive."""
-    compiler.given(node, [NUMBER, NUMBER])
-    one, other = node.expressions
-    rest = mod(compiler, exp.Mod(this=one, expression=other))
-    divisor = compiler.cast(compiler.compile(other), rest.type).expr
-    moved = rest.expr + divisor
-    if types.is_floating(rest.type):
-        moved = of_columns(remainder, [moved, divisor], rest.type)
-    else:
-        # INT and BIGINT wrap around, if the divisor is negative, too.
-        fits = (divisor > 0) | (moved > 0) if rest.type in (types.INT, types.BIGINT) else divisor > 0
-        moved = pl.when(fits).then(moved).otherwise(rest.expr)
-    return Typed(pl.when(rest.expr < 0).then(moved).otherwise(rest.expr), rest.type, node)
+    left, right = as_numbers(compiler, *compiler.given(node, [NUMBER, NUMBER]))
+    kind = remainder_of(compiler, node, left, right).type
+
+    def compute(one: pl.Expr, other: pl.Expr) -> pl.Expr:
+        divided_by = replace(right, expr=other)
+        rest = remainder_of(compiler, node, replace(left, expr=one), divided_by).expr
+        divisor = compiler.cast(divided_by, kind).expr
+        moved = rest + divisor
+        if types.is_floating(kind):
+            moved = of_columns(remainder, [moved, divisor], kind)
+        else:
+            # INT and BIGINT wrap around, if the divisor is negative, too.
+            fits = (divisor > 0) | (moved > 0) if kind in (types.INT, types.BIGINT) else divisor > 0
+            moved = pl.when(fits).then(moved).otherwise(rest)
+        return pl.when(rest < 0).then(moved).otherwise(rest)
+
+    made = over_operands(compute, [left.expr, right.expr], [left.type, right.type])
+    return Typed(made, kind, node)
 
 
 _TRIED: dict[str, tuple[type[exp.Expr], Callable[[Any, Any], Any] | None]] = {

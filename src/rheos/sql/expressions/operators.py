@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -21,6 +22,7 @@ from rheos.sql.expressions.intervals import (
 )
 from rheos.sql.expressions.table import CAST, Compiler, Typed, computes
 from rheos.sql.java_numbers import remainder
+from rheos.sql.value_functions import over_operands
 
 
 def _operands(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, Typed]:
@@ -29,10 +31,11 @@ def _operands(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, T
 
 
 def _numbers(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, Typed]:
-    return _as_numbers(compiler, *_operands(compiler, node, *flags))
+    return as_numbers(compiler, *_operands(compiler, node, *flags))
 
 
-def _as_numbers(compiler: Compiler, left: Typed, right: Typed) -> tuple[Typed, Typed]:
+def as_numbers(compiler: Compiler, left: Typed, right: Typed) -> tuple[Typed, Typed]:
+    """Return both operands as numbers. Raise SchemaError if one is none."""
     known = []
     for value in (left, right):
         kind = types.signed(value.type)
@@ -74,7 +77,7 @@ def _added(compiler: Compiler, node: exp.Add | exp.Sub, sign: int) -> Typed:
     moved = moved_by_value(compiler, node, left, right, sign)
     if moved is None and sign < 0:
         moved = difference_of_times(compiler, node, left, right)
-    return moved or _sum(compiler, node, *_as_numbers(compiler, left, right))
+    return moved or _sum(compiler, node, *as_numbers(compiler, left, right))
 
 
 def _sum(compiler: Compiler, node: exp.Add | exp.Sub, left: Typed, right: Typed) -> Typed:
@@ -125,7 +128,7 @@ def mul(compiler: Compiler, node: exp.Mul) -> Typed:
     scaled = scaled_interval(compiler, node, left, right)
     if scaled is not None:
         return scaled
-    left, right = _as_numbers(compiler, left, right)
+    left, right = as_numbers(compiler, left, right)
     found = _of_decimals(node, left, right, operator.mul, decimal_types.of_product)
     if found is not None:
         return found
@@ -139,14 +142,16 @@ def div(compiler: Compiler, node: exp.Div) -> Typed:
     scaled = scaled_interval(compiler, node, left, right)
     if scaled is not None:
         return scaled
-    left, right = _as_numbers(compiler, left, right)
+    left, right = as_numbers(compiler, left, right)
     found = _of_decimals(node, left, right, operator.truediv, decimal_types.of_quotient)
     if found is not None:
         return found
     if node.args.get("typed") and all(types.is_integer(each.type) for each in (left, right)):
         return _whole_quotient(compiler, node, left, right)
-    one, other = (compiler.cast(each, types.DOUBLE).expr for each in (left, right))
-    return Typed(pl.when(other != 0).then(one / other), types.DOUBLE, node)
+    operands = [compiler.cast(each, types.DOUBLE).expr for each in (left, right)]
+    kinds = [types.DOUBLE, types.DOUBLE]
+    made = over_operands(lambda one, other: pl.when(other != 0).then(one / other), operands, kinds)
+    return Typed(made, types.DOUBLE, node)
 
 
 @computes(exp.IntDiv)
@@ -159,8 +164,8 @@ def int_div(compiler: Compiler, node: exp.IntDiv) -> Typed:
 
 
 def _whole_quotient(compiler: Compiler, node: exp.Expr, left: Typed, right: Typed) -> Typed:
-    one, other = (compiler.cast(each, types.BIGINT).expr for each in (left, right))
-    return Typed(_truncated(one, other), types.BIGINT, node)
+    operands = [compiler.cast(each, types.BIGINT).expr for each in (left, right)]
+    return Typed(over_operands(_truncated, operands, [types.BIGINT, types.BIGINT]), types.BIGINT, node)
 
 
 def _truncated(one: pl.Expr, other: pl.Expr) -> pl.Expr:
@@ -172,18 +177,28 @@ def _truncated(one: pl.Expr, other: pl.Expr) -> pl.Expr:
 
 @computes(exp.Mod)
 def mod(compiler: Compiler, node: exp.Mod) -> Typed:
-    left, right = _numbers(compiler, node)
+    return remainder_of(compiler, node, *_numbers(compiler, node))
+
+
+def remainder_of(compiler: Compiler, node: exp.Expr, left: Typed, right: Typed) -> Typed:
+    """Return the remainder of numbers, with the sign of the dividend; null if the divisor is 0."""
     found = _of_decimals(node, left, right, operator.mod, decimal_types.of_remainder)
     if found is not None:
         return found
     one, other, kind = _of_one_type(compiler, left, right)
-    if types.is_floating(kind):
-        return Typed(pl.when(other != 0).then(of_columns(remainder, [one, other], kind)), kind, node)
-    # The result has the sign of the dividend; in Polars it has that of the divisor.
+    compute = _remainder_of_reals if types.is_floating(kind) else _remainder_of_integers
+    return Typed(over_operands(partial(compute, kind), [one, other], [kind, kind]), kind, node)
+
+
+def _remainder_of_reals(kind: pl.DataType, one: pl.Expr, other: pl.Expr) -> pl.Expr:
+    return pl.when(other != 0).then(of_columns(remainder, [one, other], kind))
+
+
+def _remainder_of_integers(_kind: pl.DataType, one: pl.Expr, other: pl.Expr) -> pl.Expr:
+    # In Polars the remainder has the sign of the divisor.
     rest = one % other
     wrong = (rest != 0) & ((one < 0) != (other < 0))
-    signed = pl.when(wrong).then(rest - other).otherwise(rest)
-    return Typed(pl.when(other != 0).then(signed), kind, node)
+    return pl.when(other != 0).then(pl.when(wrong).then(rest - other).otherwise(rest))
 
 
 def _wholes(compiler: Compiler, node: exp.Expr, what: str) -> tuple[Typed, Typed]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import polars as pl
@@ -58,6 +58,9 @@ class Compiler:
     columns: Columns
     instead: Callable[[exp.Expr], Typed | None] = lambda node: None
     """Replacement for a whole node: the column of an aggregate that was computed before."""
+    _compiled: dict[int, tuple[exp.Expr, Typed]] = field(default_factory=dict, init=False, repr=False)
+    """Nodes that were compiled, by their identity. A function may compile an argument to learn its
+    type, and pass it on to another."""
 
     def compile(self, node: exp.Expr | None) -> Typed:
         """Compile an expression; `None` is one that the SQL lacks. Raises ProgramError, SchemaError at
@@ -67,6 +70,11 @@ class Compiler:
         found = self.instead(node)
         if found is not None:
             return found
+        if id(node) not in self._compiled:
+            self._compiled[id(node)] = node, self._compile(node)
+        return self._compiled[id(node)][1]
+
+    def _compile(self, node: exp.Expr) -> Typed:
         if isinstance(node, exp.Anonymous):
             made = NAMED.get(node.name.casefold())
             if made is None:
