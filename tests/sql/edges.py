@@ -337,6 +337,25 @@ NEW_NUMBERS: dict[type[exp.Expr] | str, Templates] = {
     "nullifzero": ("NULLIFZERO(i)", "NULLIFZERO(x)"),
     "zeroifnull": ("ZEROIFNULL(i)", "ZEROIFNULL(x)"),
 }  # fmt: skip
+NEW_OF_SPARK: dict[type[exp.Expr] | str, Templates] = {
+    "assert_true": ("TYPEOF(ASSERT_TRUE(true))", "COALESCE(ASSERT_TRUE(i = i OR i IS NULL), s)"),
+    "raise_error": ("CASE WHEN s <> s THEN RAISE_ERROR(r) WHEN b THEN 'b' ELSE s END", "IF(l > m AND l < m, RAISE_ERROR('never'), x)", "COALESCE(s, 'none', RAISE_ERROR('never'))"),
+    "equal_null": ("EQUAL_NULL(s, r)", "EQUAL_NULL(x, y)", "EQUAL_NULL(i, NULL)"),
+    "luhn_check": ("LUHN_CHECK(s)", "LUHN_CHECK(ns)", "LUHN_CHECK(CAST(l AS STRING))", "LUHN_CHECK('79927398713')"),
+    "mask": ("MASK(s)", "MASK(s, 'Q', 'q', '#', '-')", "MASK(r, NULL, 'z', NULL, '*')", "MASK(ns)"),
+    "quote": ("QUOTE(s)",),
+    "is_valid_utf8": ("IS_VALID_UTF8(z)", "IS_VALID_UTF8(s)"),
+    "make_valid_utf8": ("MAKE_VALID_UTF8(z)", "MAKE_VALID_UTF8(s)"),
+    "validate_utf8": ("VALIDATE_UTF8(s)",),
+    "try_validate_utf8": ("TRY_VALIDATE_UTF8(z)", "TRY_VALIDATE_UTF8(s)"),
+    "jaro_winkler_similarity": ("JARO_WINKLER_SIMILARITY(s, r)", "JARO_WINKLER_SIMILARITY(ns, ts)"),
+    "sentences": ("FLATTEN(SENTENCES('One two. Is it three? Yes, 1.5!'))",),
+    "hash": (*(f"HASH({column})" for column in (*_ALL, "a", "o", "NULL")), "HASH(s, x, d, a, o, i)", "HASH(CAST(j AS DECIMAL(10, 2)))", "HASH(CAST(l AS DECIMAL(38, 3)))", "HASH(ARRAY(x, y), ARRAY(a, a))", "HASH(REPEAT(s, 700))", "HASH(t - u)"),
+    "xxhash64": (*(f"XXHASH64({column})" for column in (*_ALL, "a", "o", "NULL")), "XXHASH64(s, x, d, a, o, i)", "XXHASH64(CAST(j AS DECIMAL(10, 2)))", "XXHASH64(CAST(l AS DECIMAL(38, 3)))", "XXHASH64(ARRAY(x, y), ARRAY(a, a))", "XXHASH64(REPEAT(s, 700))"),
+    "format_string": ("FORMAT_STRING('%s|%5s|%-7s|%.2s|%S', s, r, ns, s, r)", "FORMAT_STRING('%d %,d %08d %+d %(d %-9d|% d', i, l, i, j, m, i16, i8)", "FORMAT_STRING('%x %X %#x %08x %o', i, l, i8, i16, j)", "FORMAT_STRING('%f|%.2f|%,.1f|%+.3f|%(f|%012.4f|%.0f|%-20.1f|', x, y, x, f, x, y, g, x)", "FORMAT_STRING('%e|%.2E|%+.0e|%15e|%015e', x, y, f, g, x)", "FORMAT_STRING('%g|%.3g|%,g|%10.1G', x, y, x, f)", "FORMAT_STRING('%b %B %5b %s %s %s', b, s, x, x, f, c)", "FORMAT_STRING('%2$s %1$s %<s %s %%%n', s, r)", "FORMAT_STRING('%c%3c', i & 127, 233)"),
+    "printf": ("PRINTF('%s: %d', s, l)", "PRINTF('')"),
+    "format_number": (*_of("FORMAT_NUMBER", ("x, {places}", "x, 2", "f, 2", "i, 3", "l, 0", "CAST(j AS DECIMAL(10, 2)) / 8, 1", "x, i % 5")), "FORMAT_NUMBER(x, '#,###.##')", "FORMAT_NUMBER(x, '$0,000.0## each')", "FORMAT_NUMBER(y, '')", "FORMAT_NUMBER(l, '#')", "FORMAT_NUMBER(x, '.00')"),
+}  # fmt: skip
 NEW_TEXTS: dict[type[exp.Expr] | str, Templates] = {
     "hex": ("HEX(s)", "HEX(i)", "HEX(l)", "HEX(z)", "LOWER(HEX(s))"),
     "unhex": ("UNHEX(ns)", "UNHEX(s)", "UNHEX(HEX(z))"),
@@ -584,6 +603,7 @@ EXPRESSIONS: dict[type[exp.Expr] | str, Templates] = {
     **dict.fromkeys((exp.Randn, exp.Shuffle, "now", "random_uuid", "randstr", "monotonically_increasing_id"), Elsewhere("test_errors")),
     **NEW_NUMBERS,
     **NEW_TEXTS,
+    **NEW_OF_SPARK,
     **NEW_TIMES,
     **NEW_LISTS,
     **dict.fromkeys((exp.RegexpILike, exp.SimilarTo, "split_index", "to_base64", "from_base64", "sha224", "sha256", "sha384", "sha512", "try_parse_url"), Elsewhere("test_function_results")),

@@ -32,7 +32,6 @@ class CallParser(StatementParser):
         **{name: made for name, made in StatementParser.FUNCTIONS.items() if name not in _OWN},
         "REGEXP_EXTRACT": _regexp_extract,
         "REGEXP": exp.RegexpLike.from_arg_list,
-        "PRINTF": exp.Format.from_arg_list,
         "SOME": exp.LogicalOr.from_arg_list,
         "EVERY": exp.LogicalAnd.from_arg_list,
         "COLLECT": exp.ArrayAgg.from_arg_list,

@@ -21,17 +21,19 @@ def case(compiler: Compiler, node: exp.Case) -> Typed:
     of = node.args.get("this")
     asked = None if of is None else compiler.compile(of)
     conditions, results = [], []
+    rest = compiler
     for branch in node.args["ifs"]:
         compiler.sql.only(branch, ("this", "true"))
         if asked is None:
-            conditions.append(compiler.condition(branch.this, "WHEN").expr)
+            conditions.append(rest.condition(branch.this, "WHEN").expr)
         else:
-            both = [asked, compiler.compile(branch.this)]
+            both = [asked, rest.compile(branch.this)]
             left, right = _compared(compiler, both, "CASE")
             conditions.append(left == right)
-        results.append(compiler.compile(branch.args["true"]))
+        results.append(rest.where(conditions[-1]).compile(branch.args["true"]))
+        rest = rest.where(~conditions[-1].fill_null(False))
     default = node.args.get("default")
-    last = None if default is None else compiler.compile(default)
+    last = None if default is None else rest.compile(default)
     return chosen_of(compiler, node, conditions, results, last)
 
 
@@ -40,8 +42,11 @@ def if_(compiler: Compiler, node: exp.If) -> Typed:
     compiler.sql.only(node, ("this", "true", "false"))
     condition = compiler.condition(node.this, "IF").expr
     otherwise = node.args.get("false")
-    last = None if otherwise is None else compiler.compile(otherwise)
-    return chosen_of(compiler, node, [condition], [compiler.compile(node.args["true"])], last)
+    rest = compiler.where(~condition.fill_null(False))
+    last = None if otherwise is None else rest.compile(otherwise)
+    return chosen_of(
+        compiler, node, [condition], [compiler.where(condition).compile(node.args["true"])], last
+    )
 
 
 @computes(exp.Nvl2)
@@ -98,7 +103,10 @@ def decode(compiler: Compiler, node: exp.DecodeCase) -> Typed:
 @computes(exp.Coalesce)
 def coalesce(compiler: Compiler, node: exp.Coalesce) -> Typed:
     compiler.sql.only(node, ("this", "expressions", "is_nvl", "is_null"))
-    values = [compiler.compile(each) for each in (node.this, *node.expressions)]
+    values: list[Typed] = []
+    for each in (node.this, *node.expressions):
+        values.append(compiler.compile(each))
+        compiler = compiler.where(values[-1].expr.is_null())
     made, kind = compiler.common(values, "COALESCE")
     return Typed(pl.coalesce([each.expr for each in made]), kind, node)
 

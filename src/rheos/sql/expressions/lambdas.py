@@ -58,7 +58,8 @@ class _Parameters:
                 else part
             )
         )
-        return replace(self.outside, columns=self, instead=lambda each: None).compile(named)
+        inside = replace(self.outside, columns=self, instead=lambda each: None, reached=())
+        return inside.compile(named)
 
 
 def _names(

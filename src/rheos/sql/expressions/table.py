@@ -58,9 +58,15 @@ class Compiler:
     columns: Columns
     instead: Callable[[exp.Expr], Typed | None] = lambda node: None
     """Replacement for a whole node: the column of an aggregate that was computed before."""
+    reached: tuple[pl.Expr, ...] = ()
+    """Conditions under which the values are used, as in a branch of CASE."""
     _compiled: dict[int, tuple[exp.Expr, Typed]] = field(default_factory=dict, init=False, repr=False)
     """Nodes that were compiled, by their identity. A function may compile an argument to learn its
     type, and pass it on to another."""
+
+    def where(self, condition: pl.Expr) -> Compiler:
+        """Return the compiler of a branch that is taken if the condition is true."""
+        return replace(self, reached=(*self.reached, condition))
 
     def compile(self, node: exp.Expr | None) -> Typed:
         """Compile an expression; `None` is one that the SQL lacks. Raises ProgramError, SchemaError at
