@@ -64,6 +64,19 @@ LISTED = [
         spark=False,
     ),
     *_of(
+        "REGR_SLOPE(price, bidder) AS a, REGR_INTERCEPT(price, bidder) AS b, REGR_R2(price, bidder) "
+        "AS c, REGR_COUNT(price, bidder) AS d, REGR_SXX(price, bidder) AS e, REGR_SXY(price, bidder) "
+        "AS f, REGR_SYY(price, bidder) AS g, REGR_AVGX(price, bidder) AS h, REGR_AVGY(price, bidder) "
+        "AS i"
+    ),
+    *_of(
+        "PERCENTILE(price, ARRAY(0.25, 0.9)) AS a, MAX_BY(price, price, 2) AS b, MIN_BY(price, price, "
+        "2) AS c, MEAN(price) AS d, STD(price) AS e, ANY_VALUE(auction, true) AS f",
+        "QUANTILE_CONT(price, [0.25, 0.9]) AS a, MAX(price, 2) AS b, MIN(price, 2) AS c, AVG(price) AS "
+        "d, STDDEV(price) AS e, auction AS f",
+        spark=False,
+    ),
+    *_of(
         "CORR(price, bidder) AS a, COVAR_POP(price, bidder) AS b, COVAR_SAMP(price, bidder) AS c, "
         "ROUND(SKEWNESS(price), 6) AS d, KURTOSIS(price) AS e",
         "CORR(price, bidder) AS a, COVAR_POP(price, bidder) AS b, COVAR_SAMP(price, bidder) AS c, "

@@ -98,7 +98,11 @@ def _aggregated(compiler: Compiler, node: exp.Expr) -> AggregateCall:
     if isinstance(call, exp.Anonymous):
         raise compiler.unknown_function(call)
     known = _MAKERS.get(type(call))
-    if known is None or isinstance(call.this, exp.Order):
+    if (
+        known is None
+        or isinstance(call.this, exp.Order)
+        or isinstance(call.args.get("quantile"), exp.Array)
+    ):
         return _listed(compiler, call, condition)
     flags, maker = known
     if not isinstance(call.this, exp.Distinct):

@@ -21,6 +21,7 @@ from rheos.sql import types
 from rheos.sql.expressions.table import CAST, Compiler, Typed
 from rheos.sql.json_parser import JsonArrayAgg, JsonObjectAgg
 from rheos.sql.json_values import joined_lists
+from rheos.sql.regressions import products, r2, slope
 from rheos.sql.text import kind
 
 _VALUE = "value"
@@ -178,20 +179,27 @@ def _last(call: ListCall) -> OfList:
 
 def _sort_by(call: ListCall, *, greatest: bool) -> OfList:
     by = call.compiler.compile(call.node.expression)
+    count = call.node.args.get("count")
+    most = None if count is None else call.constant(count, "a constant number of values")
+
+    def sort(value: pl.Expr, by: pl.Expr) -> pl.Expr:
+        return value.sort_by(by, descending=greatest, maintain_order=True)
+
+    if most is None:
+        return call.of_pairs(call.value, by, call.value.type, sort)
+    if not isinstance(most, int) or most < 1:
+        raise call.compiler.sql.error(f"{kind(call.node)} takes a number of values", count, "write 3")
     return call.of_pairs(
-        call.value,
-        by,
-        call.value.type,
-        lambda value, by: value.sort_by(by, descending=greatest, maintain_order=True),
+        call.value, by, pl.List(call.value.type), lambda value, by: sort(value, by).head(most).implode()
     )
 
 
-@_of_lists(exp.ArgMin, knows=("expression",))
+@_of_lists(exp.ArgMin, knows=("expression", "count"))
 def _min_by(call: ListCall) -> OfList:
     return _sort_by(call, greatest=False)
 
 
-@_of_lists(exp.ArgMax, knows=("expression",))
+@_of_lists(exp.ArgMax, knows=("expression", "count"))
 def _max_by(call: ListCall) -> OfList:
     return _sort_by(call, greatest=True)
 
@@ -203,30 +211,42 @@ def _median(call: ListCall) -> OfList:
 
 @_of_lists(exp.Quantile, exp.PercentileCont, knows=("quantile", "expression"))
 def _percentile(call: ListCall) -> OfList:
-    share = _share(call)
-    return over(call.list_of(call.number()), types.DOUBLE, lambda values: interpolated(values, share))
+    return _of_shares(call, call.list_of(call.number()), types.DOUBLE, interpolated)
 
 
 @_of_lists(exp.PercentileDisc, exp.ApproxQuantile, knows=("quantile", "expression", "accuracy"))
 def _percentile_of_values(call: ListCall) -> OfList:
-    share = _share(call)
-
-    def found(values: pl.Expr) -> pl.Expr:
+    def found(values: pl.Expr, share: float) -> pl.Expr:
         place = (values.len() * share).ceil().cast(types.BIGINT) - 1
         return values.sort().get(place.clip(lower_bound=0))
 
-    return over(call.list_of(), call.value.type, found)
+    return _of_shares(call, call.list_of(), call.value.type, found)
 
 
-def _share(call: ListCall) -> float:
+def _of_shares(
+    call: ListCall, of: OfList, type_: pl.DataType, compute: Callable[[pl.Expr, float], pl.Expr]
+) -> OfList:
+    """Return the percentile of a share, or the list of those of ARRAY(0.5, 0.9)."""
     argument = call.node.args.get("quantile") or call.node.args.get("expression")
+    if not isinstance(argument, exp.Array):
+        share = _share(call, argument)
+        return over(of, type_, lambda values: compute(values, share))
+    shares = [_share(call, each) for each in argument.expressions]
+    return over(
+        of,
+        pl.List(type_),
+        lambda values: pl.concat_list([compute(values, share) for share in shares]),
+    )
+
+
+def _share(call: ListCall, argument: exp.Expr | None) -> float:
     share = call.constant(argument, "a constant from 0 to 1")
     if share is None or not 0 <= float(share) <= 1:
         raise call.compiler.sql.error(f"{kind(call.node)} takes a constant from 0 to 1", call.node)
     return float(share)
 
 
-@_of_lists(exp.Mode)
+@_of_lists(exp.Mode, knows=("deterministic",))
 def _mode(call: ListCall) -> OfList:
     # If several values are equally frequent, the least one.
     return over(call.list_of(), call.value.type, lambda values: values.mode(maintain_order=True).min())
@@ -259,21 +279,36 @@ _of_lists(exp.Skewness)(_of_numbers(lambda values: values.skew()))
 _of_lists(exp.Kurtosis)(_of_numbers(lambda values: values.kurtosis()))
 
 
-def _of_pairs(compute: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Maker:
-    """Return the maker of an aggregate of two columns of numbers."""
+def _of_pairs(
+    compute: Callable[[pl.Expr, pl.Expr], pl.Expr], type_: pl.DataType = types.DOUBLE
+) -> Maker:
+    """Return the maker of an aggregate of two columns of numbers. Rows that lack one are left out."""
 
     def maker(call: ListCall) -> OfList:
         first = call.number()
         second = call.compiler.cast(call.compiler.compile(call.node.expression), types.DOUBLE)
         both = pl.when(first.expr.is_not_null()).then(second.expr)
-        return call.of_pairs(first, Typed(both, types.DOUBLE, call.node), types.DOUBLE, compute)
+        return call.of_pairs(first, Typed(both, types.DOUBLE, call.node), type_, compute)
 
     return maker
 
 
-_of_lists(exp.Corr, knows=("expression",))(_of_pairs(lambda a, b: pl.corr(a, b)))
-_of_lists(exp.CovarPop, knows=("expression",))(_of_pairs(lambda a, b: pl.cov(a, b, ddof=0)))
-_of_lists(exp.CovarSamp, knows=("expression",))(_of_pairs(lambda a, b: pl.cov(a, b)))
+_PAIRS: dict[type[exp.Expr], Maker] = {
+    exp.Corr: _of_pairs(lambda a, b: pl.corr(a, b)),
+    exp.CovarPop: _of_pairs(lambda a, b: pl.cov(a, b, ddof=0)),
+    exp.CovarSamp: _of_pairs(lambda a, b: pl.cov(a, b)),
+    exp.RegrCount: _of_pairs(lambda y, x: x.len().cast(types.BIGINT), types.BIGINT),
+    exp.RegrAvgx: _of_pairs(lambda y, x: x.mean()),
+    exp.RegrAvgy: _of_pairs(lambda y, x: y.mean()),
+    exp.RegrSxx: _of_pairs(lambda y, x: products(x, x)),
+    exp.RegrSyy: _of_pairs(lambda y, x: products(y, y)),
+    exp.RegrSxy: _of_pairs(lambda y, x: products(x, y)),
+    exp.RegrSlope: _of_pairs(slope),
+    exp.RegrIntercept: _of_pairs(lambda y, x: y.mean() - slope(y, x) * x.mean()),
+    exp.RegrR2: _of_pairs(r2),
+}
+for _node, _pairs in _PAIRS.items():
+    _of_lists(_node, knows=("expression",))(_pairs)
 
 
 _of_lists(exp.ApproxDistinct)(
@@ -329,9 +364,12 @@ def of_list(compiler: Compiler, call: exp.Expr, condition: pl.Expr | None) -> Of
     return maker(ListCall(compiler, call, compiler.compile(value), condition, orders, distinct))
 
 
+_OF_ONE_VALUE = (exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue)
+
+
 def with_groups_inside(statement: exp.Expr) -> exp.Expr:
-    """Return a statement in which WITHIN GROUP (ORDER BY x) are arguments of their aggregates, and
-    ANY(x) is the aggregate."""
+    """Return a statement in which WITHIN GROUP (ORDER BY x) are arguments of their aggregates,
+    aggregates have no IGNORE NULLS, and ANY(x) is the aggregate."""
     for node in [*statement.find_all(exp.WithinGroup)]:
         call, [ordered] = node.this, node.expression.expressions
         made: exp.Expr = call
@@ -345,6 +383,10 @@ def with_groups_inside(statement: exp.Expr) -> exp.Expr:
         else:
             continue
         node.replace(made)
+    for ignoring in [*statement.find_all(exp.IgnoreNulls)]:
+        # Aggregates leave out nulls; functions of OVER do not.
+        if isinstance(ignoring.this, _OF_ONE_VALUE) and not isinstance(ignoring.parent, exp.Window):
+            ignoring.replace(ignoring.this)
     for some in [*statement.find_all(exp.Any)]:
         if not isinstance(some.parent, exp.Binary):  # The aggregate, not a comparison with ANY.
             some.replace(exp.LogicalOr(this=some.this.unnest()))
