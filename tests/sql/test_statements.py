@@ -145,7 +145,6 @@ WRONG = {
     "CREATE TABLE t (a INT) WITH ('path' = 'x')": "WITH does not name a connector",
     "CREATE TABLE t (a INT) WITH ('connector' = 'fils')": "did you mean 'files'?",
     "CREATE TABLE t (a FROB) WITH ('connector' = 'print')": "unknown type FROB",
-    "CREATE TABLE t (a INT DEFAULT 3) WITH ('connector' = 'print')": "a column can only have",
     "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT INTO t SELECT 'x'": (
         "'a' of t is INT, but the query returns STRING"
     ),

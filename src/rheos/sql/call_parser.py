@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from rheos.sql import expressions
-from rheos.sql.statement_parser import StatementParser
+from rheos.sql.database_parser import DatabaseParser
 from rheos.sql.text import SQLGLOT_FAILURES, WRITTEN_NAME
 
 _AROUND_CALLS = (exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
@@ -27,9 +27,9 @@ def _regexp_extract(args: Sequence[exp.Expr]) -> exp.Expr:
     return exp.RegexpExtract(**dict(zip(("this", "expression", "group"), args, strict=False)))
 
 
-class CallParser(StatementParser):
+class CallParser(DatabaseParser):
     FUNCTIONS = {
-        **{name: made for name, made in StatementParser.FUNCTIONS.items() if name not in _OWN},
+        **{name: made for name, made in DatabaseParser.FUNCTIONS.items() if name not in _OWN},
         "REGEXP_EXTRACT": _regexp_extract,
         "REGEXP": exp.RegexpLike.from_arg_list,
         "MEAN": exp.Avg.from_arg_list,
@@ -43,7 +43,7 @@ class CallParser(StatementParser):
     }
 
     FUNCTION_PARSERS = {
-        name: made for name, made in StatementParser.FUNCTION_PARSERS.items() if name not in _OWN
+        name: made for name, made in DatabaseParser.FUNCTION_PARSERS.items() if name not in _OWN
     }
 
     def _parse_primary(self) -> exp.Expr | None:

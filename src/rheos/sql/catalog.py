@@ -44,6 +44,8 @@ class DeclaredTable:
     """Expressions of computed columns."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Fields of a record by the columns that contain them."""
+    defaults: Mapping[str, exp.Expr] = field(default_factory=dict)
+    """Values of columns that INSERT INTO leaves out."""
     virtual: frozenset[str] = frozenset()
     """Columns of metadata that are only read."""
 

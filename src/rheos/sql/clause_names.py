@@ -11,6 +11,8 @@ CLAUSES: dict[str, tuple[str, str | None]] = {
     "hints": ("WITH (...)", "leave it out"),
     "into": ("INTO", "write INSERT INTO t SELECT ... in env.sql_script(...)"),
     "connect": ("CONNECT BY", "write a loop in Python: stream.iterate(...)"),
+    "conflict": ("ON CONFLICT", "leave it out: a row replaces the earlier one of its PRIMARY KEY"),
+    "returning": ("RETURNING", "leave it out, and write SELECT * FROM the table"),
     "field": ("a column as the list", "write x IN (1, 2), or ARRAY_CONTAINS(list, x)"),
     "kind": ("this kind", None),
     "on": ("ON (...)", "write ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n, and WHERE n = 1"),
@@ -31,6 +33,7 @@ KINDS = {
 """By sqlglot's name of the node: its name in errors, where it differs from the name in capitals."""
 
 _FIRST = "write LIMIT 10 at the end of the query"
+_RECENT = "for recent rows, use windows of event time, or RANGE BETWEEN INTERVAL '1' DAY PRECEDING"
 _CLOCK = "the current time would be another one after a restart: compute it upstream of the job"
 
 FOREIGN = {
@@ -46,6 +49,13 @@ FOREIGN = {
     "sysdate": _CLOCK,
     "now": _CLOCK,
     "today": _CLOCK,
+    "mz_now": _RECENT,
+    "subscribe": "write SELECT: the shell shows rows as they change",
+    "include": "declare a column instead: sent TIMESTAMP(3) METADATA FROM 'timestamp'",
+    "connection": "write the address in WITH (...) of CREATE TABLE",
+    "secret": "read the password from a file of settings",
+    "alter": "write the whole CREATE TABLE",
+    "mutually": "write a loop in Python: stream.iterate(...)",
     "isnumeric": "write TRY_CAST(x AS DOUBLE) IS NOT NULL",
     "strlen": "write LENGTH(name)",
     "to_varchar": "write CAST(x AS STRING)",

@@ -16,6 +16,7 @@ from sqlglot import exp
 from rheos.connectors.registration import CONNECTORS, ConnectorRegistration
 from rheos.core.connectors.contract import Sink, Source
 from rheos.core.errors import RheosError
+from rheos.sql.database_parser import PlainProperty
 from rheos.sql.options import call_with_options, for_function
 from rheos.sql.text import SqlText
 
@@ -100,7 +101,7 @@ def _list_connectors() -> str:
     return f"the connectors are {', '.join(CONNECTORS.names())}"
 
 
-_WITHOUT_OPTIONS = (exp.TemporaryProperty, exp.SchemaCommentProperty, exp.LikeProperty)
+_WITHOUT_OPTIONS = (exp.TemporaryProperty, exp.SchemaCommentProperty, exp.LikeProperty, PlainProperty)
 """Clauses of CREATE TABLE that are not options of the connector."""
 
 
@@ -121,11 +122,17 @@ def with_options(
         if isinstance(each, exp.PartitionedByProperty):
             partitioned_by = _partition_columns(sql, each, columns)
             continue
-        if not isinstance(each, exp.Property) or not isinstance(each.args["value"], exp.Literal):
+        if type(each) is not exp.Property:
+            raise sql.not_computed(each, "leave it out")
+        value = each.args["value"]
+        if isinstance(value, exp.Boolean):
+            value = exp.Literal.string(str(value.this).lower())
+        if not isinstance(value, exp.Literal):
             raise sql.error("the value of an option must be a string", each, hint)
-        if each.name.lower() in options:
-            raise sql.error(f"the option {each.name!r} is set twice", each, "leave out one of them")
-        options[each.name.lower()] = each.args["value"]
+        name = _option_name(each).lower()
+        if name in options:
+            raise sql.error(f"the option {name!r} is set twice", each, "leave out one of them")
+        options[name] = value
     if partitioned_by and (option := options.get("partition_by")):
         raise sql.error("PARTITIONED BY sets this option, too", option, "leave out one of them")
     if base is not None:
@@ -141,6 +148,14 @@ def with_options(
         names = CONNECTORS.names()
         raise sql.unknown("connector", named.name, named, names, "the connectors are")
     return WithOptions(connector, options, named, partitioned_by)
+
+
+def _option_name(node: exp.Expr) -> str:
+    """Return the name of an option, which may have dots without quotes: properties.group.id."""
+    name = node.this
+    if isinstance(name, exp.Column | exp.Dot):
+        return name.sql("spark")
+    return node.name
 
 
 def _partition_columns(

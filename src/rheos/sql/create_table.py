@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from rheos.sql.connectors import WithOptions, with_options
 from rheos.sql.expressions.casts import named_type
 from rheos.sql.expressions.intervals import interval_of
 from rheos.sql.inserted_rows import InsertedRows
-from rheos.sql.plan import PlanNode, SqlColumn, ValueRows
+from rheos.sql.plan import PlanNode, SqlColumn, ValueRows, projected
 from rheos.sql.statement_parser import MetadataColumn, WatermarkFor
 from rheos.sql.text import SqlText
 
@@ -38,6 +38,7 @@ class _Columns:
     fields: dict[str, pa.Field] = field(default_factory=dict)
     """Columns that the connector reads or writes."""
     computed: dict[str, exp.Expr] = field(default_factory=dict)
+    defaults: dict[str, exp.Expr] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
     virtual: set[str] = field(default_factory=set)
     order: list[str] = field(default_factory=list)
@@ -76,6 +77,8 @@ class _Columns:
                     pass
                 case exp.PrimaryKeyColumnConstraint():
                     self.key = (node.name,)
+                case exp.DefaultColumnConstraint():
+                    self.defaults[node.name] = each.kind.this
                 case exp.ComputedColumnConstraint():
                     self.computed[node.name] = each.kind.this
                 case MetadataColumn() as metadata:
@@ -83,7 +86,7 @@ class _Columns:
                     self.virtual |= {node.name} if metadata.args["virtual"] else set()
                 case _:
                     raise self.sql.error(
-                        "a column can only have the constraints NOT NULL and PRIMARY KEY", node
+                        "a column can only have NOT NULL, DEFAULT and PRIMARY KEY", node
                     )
         if node.name in self.computed:
             return
@@ -119,6 +122,7 @@ class _Columns:
         self.metadata = {name: of for name, of in other.metadata.items() if name in self.order}
         self.virtual = {*other.virtual} & {*self.order}
         self.key = other.key if "CONSTRAINTS" in parts else ()
+        self.defaults = {**other.defaults}
 
 
 _PARTS = ("CONSTRAINTS", "GENERATED", "METADATA", "OPTIONS", "PARTITIONS", "WATERMARKS")
@@ -153,6 +157,7 @@ def create_table(sql: SqlText, session: SqlSession, node: exp.Create, name: str)
         options=options,
         sql=sql,
         computed=columns.computed,
+        defaults=columns.defaults,
         metadata=columns.metadata,
         virtual=frozenset(columns.virtual),
     )
@@ -161,6 +166,40 @@ def create_table(sql: SqlText, session: SqlSession, node: exp.Create, name: str)
     if columns.watermark is not None:
         watermark = watermark_of(sql, columns.watermark, kinds)
     return replace(table, kinds=kinds, watermark=watermark)
+
+
+def columns_of_query(
+    sql: SqlText, listed: Sequence[exp.Expr], plan: PlanNode
+) -> tuple[tuple[str, ...], PlanNode]:
+    """Return the key of CREATE TABLE t (...) AS SELECT, and the rows of the query with their columns in
+    the order in which the names are listed. Raise ProgramError or SchemaError."""
+    schema = from_polars(pl.Schema({column.name: column.type for column in plan.columns}))
+    columns = _Columns(sql, {each.name: each for each in schema})
+    names: list[str] = []
+    for each in listed:
+        if isinstance(each, exp.Identifier):
+            if each.name not in columns.fields:
+                raise sql.unknown("column", each.name, each, columns.fields, "the columns are")
+            names.append(each.name)
+        elif isinstance(each, exp.PrimaryKey | exp.Constraint):
+            columns.add(each)
+        else:
+            raise sql.error(
+                "CREATE TABLE AS takes the columns of its query",
+                each,
+                "name the columns in SELECT, or write CREATE TABLE and INSERT INTO",
+            )
+    if names and {*names} != {*columns.fields}:
+        raise sql.error(
+            "CREATE TABLE AS takes all columns of its query",
+            listed[0],
+            f"they are {', '.join(columns.fields)}",
+        )
+    if not names:
+        return columns.key, plan
+    given = {column.name: column for column in plan.columns}
+    exprs = tuple(pl.col(name) for name in names)
+    return columns.key, projected(plan, exprs, tuple(given[name] for name in names))
 
 
 def _like(node: exp.Create) -> exp.LikeProperty | None:

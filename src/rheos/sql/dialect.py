@@ -82,6 +82,8 @@ class _Parser(TableArgumentParser):
         self._parse_as_command(self._prev)
 
     def _parse_as_command(self, start: Any) -> NoReturn:
+        if start.text.upper() == "CREATE" and self._curr and self._curr.start > start.end:
+            self.raise_error("Invalid expression / Unexpected token")
         raise _UnreadableError(
             f"{start.text.upper()} is not supported here", Span(start.start, start.end + 1)
         )

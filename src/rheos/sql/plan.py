@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 
 SET_EVENT_TIME = (
-    "set watermark= on its source; if its rows are results that have an event time, name its column: "
+    "write WATERMARK FOR ts AS ts - INTERVAL '5' SECOND in CREATE TABLE, or set watermark= on the "
+    "source; if its rows are results that have an event time, name its column: "
     '.with_event_time(rh.Watermark.bounded_out_of_orderness("1m", on="at"))'
 )
 """Hint for a table that lacks the event time which a query needs."""

@@ -67,6 +67,7 @@ _NO_EFFECT = {
         name: f"{name.upper()} BY without LIMIT has no effect: the rows of a result have no order"
         for name in ("order", "sort", "cluster")
     },
+    "emit": "EMIT has no effect: windows emit rows when they are over, other groups at each change",
     "distribute": "DISTRIBUTE BY has no effect: Rheos chooses where rows are processed",
 }
 """Clauses that cannot change the rows of a query, and the note about each."""

@@ -47,9 +47,9 @@ class Reset(exp.Expression):
 
 
 class ServerStatement(exp.Expression):
-    """A statement about catalogs, databases, modules or JAR files, which Rheos does not have."""
+    """A statement without an effect, such as one about catalogs, databases, modules or JAR files."""
 
-    arg_types = {"this": True}
+    arg_types = {"this": True, "note": False}
 
 
 SHOWN = ("TABLES", "VIEWS", "FUNCTIONS", "COLUMNS", "CREATE")

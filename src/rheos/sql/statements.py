@@ -19,7 +19,7 @@ from rheos.sql.catalog import DeclaredTable
 from rheos.sql.change_statements import change_rows, check_not_null
 from rheos.sql.connectors import with_options
 from rheos.sql.create_function import create_function
-from rheos.sql.create_table import create_table
+from rheos.sql.create_table import columns_of_query, create_table
 from rheos.sql.expressions.table import Compiler
 from rheos.sql.functions import resolved
 from rheos.sql.inserted_rows import InsertedRows, known_rows, tables_read
@@ -120,11 +120,9 @@ class ScriptStatements:
             case Reset():
                 reset_setting(self.session, node)
             case ServerStatement():
-                self.session.note(
-                    self.sql,
-                    node,
-                    f"{node.this} has no effect: tables have plain names, and packages are installed",
-                )
+                plain = "tables have plain names, and packages are installed"
+                note = node.args.get("note") or f"{node.this} has no effect: {plain}"
+                self.session.note(self.sql, node, note)
             case Explain():
                 self.session.say(self._explained(node.this))
             case Show():
@@ -210,18 +208,14 @@ class ScriptStatements:
 
     def _table_of_query(self, node: exp.Create, name: str) -> None:
         """Create a table with the columns of a query, and insert its rows."""
-        if isinstance(node.this, exp.Schema):
-            raise self.sql.error(
-                "CREATE TABLE AS takes the columns of its query",
-                node.this,
-                "name the columns in SELECT, or write CREATE TABLE and INSERT INTO",
-            )
         plan = self.session.planned(self.sql, node.expression)
+        listed = node.this.expressions if isinstance(node.this, exp.Schema) else []
+        key, plan = columns_of_query(self.sql, listed, plan)
         kinds = {column.name: column.type for column in plan.columns}
         schema = from_polars(pl.Schema(kinds))
         given = with_options(self.sql, node, [*kinds])
-        options = given or self.session.rows_of_statements(name, schema, ())
-        table = DeclaredTable(name, schema, kinds, None, (), options, self.sql)
+        options = given or self.session.rows_of_statements(name, schema, key)
+        table = DeclaredTable(name, schema, kinds, None, key, options, self.sql)
         self.session.catalog.remove(name)
         self.session.catalog.declare(table)
         self._write(node, table, plan)
@@ -345,6 +339,14 @@ class ScriptStatements:
             raise self.sql.unknown("column", name, place, target.writable, "the columns are")
         return found[0]
 
+    def _default(self, target: DeclaredTable, name: str, kind: pl.DataType) -> pl.Expr:
+        """Return the value of a column that INSERT INTO leaves out."""
+        if name not in target.defaults:
+            return pl.lit(None, dtype=kind)
+        compiler = Compiler(target.sql, NameScope(target.sql, ()))
+        value = compiler.assigned(target.defaults[name], kind)
+        return compiler.cast(value, kind).expr
+
     def _fitted(
         self,
         plan: PlanNode,
@@ -364,7 +366,7 @@ class ScriptStatements:
                 compiler = Compiler(self.sql, NameScope(self.sql, ()))
                 exprs.append(compiler.cast(compiler.compile(fixed[name]), kind).expr)
             elif given is None:
-                exprs.append(pl.lit(None, dtype=kind))
+                exprs.append(self._default(target, name, kind))
             elif not types.fits(given.type, kind):
                 item = written[name]
                 of = given.name if item is None else as_sql(item.unalias())

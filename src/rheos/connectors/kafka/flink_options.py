@@ -9,12 +9,19 @@ from rheos.connectors.sql_options import OF_FORMATS, WITHOUT_EFFECT, SqlOption
 FLINK_OPTIONS: Mapping[str, SqlOption] = {
     **OF_FORMATS,
     "properties.bootstrap.servers": SqlOption("brokers"),
+    "properties.bootstrap.server": SqlOption("brokers"),
     "properties.group.id": SqlOption("group"),
     "properties.auto.offset.reset": WITHOUT_EFFECT,
     "properties.": SqlOption("options"),
     "scan.startup.mode": SqlOption(
         "start",
-        {"earliest-offset": "earliest", "latest-offset": "latest", "group-offsets": "group"},
+        {
+            "earliest-offset": "earliest",
+            "latest-offset": "latest",
+            "group-offsets": "group",
+            "earliest": "earliest",
+            "latest": "latest",
+        },
     ),
     "scan.startup.timestamp-millis": SqlOption("start"),
     "scan.bounded.mode": SqlOption("end", {"latest-offset": "latest"}),

@@ -32,6 +32,8 @@ _KINDS = {
     "TIMESTAMPLTZ": types.TIMESTAMP,
     "TIMESTAMPNTZ": pl.Datetime("us"),
     "VARIANT": types.VARIANT,
+    "JSON": types.TEXT,
+    "JSONB": types.TEXT,
 }
 
 _UNITS = {"0": "ms", "3": "ms", "6": "us", "9": "ns"}
@@ -58,13 +60,16 @@ def named_type(sql: SqlText, node: exp.DataType, at: exp.Expr | None = None) -> 
         return pl.List(named_type(sql, node.expressions[0], at))
     if word == "STRUCT" and node.expressions:
         return _struct(sql, node, at)
+    if word == "MAP" and len(node.expressions) == 2:
+        return pl.Map(*(named_type(sql, each, at) for each in node.expressions))
     kind = _KINDS.get(word)
     if kind is None:
         raise sql.error(
             f"unknown type {as_sql(node)}",
             at,
             "the types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(10, "
-            "2), STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, ARRAY<...> and STRUCT<...>",
+            "2), STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, ARRAY<...>, MAP<...> and "
+            "STRUCT<...>",
         )
     if parameters and types.is_timestamp(kind):
         unit = _UNITS.get(parameters[0])
