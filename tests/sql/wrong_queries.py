@@ -33,6 +33,16 @@ WRONG: list[tuple[str, str]] = [
     ("SELECT «lenght(channel)» FROM bids", "unknown function 'lenght'"),
     ("SELECT «strlen(channel)» FROM bids", "unknown function 'strlen'"),
     ("SELECT «getdate»() FROM bids", "unknown function 'getdate'"),
+    ("SELECT «input_file_name()» FROM bids", "INPUT_FILE_NAME() depends on where a row was read"),
+    ("SELECT «current_user()» FROM bids", "CURRENT_USER() depends on a session"),
+    (
+        "SELECT «hll_sketch_agg(price)» FROM bids",
+        "HLL_SKETCH_AGG() returns a sketch in a format of Spark",
+    ),
+    ("SELECT «LOCALTIMESTAMP()» FROM bids", "LOCALTIMESTAMP() would return other values after a"),
+    ("SELECT FORMAT_STRING(«'%d %q'», price) FROM bids", "%q is not valid in a format"),
+    ("SELECT FORMAT_STRING(«'%s %s'», price) FROM bids", "%s has no argument"),
+    ("SELECT HASH(«MAP('a', price)») FROM bids", "HASH() takes no MAP, as its entries have no order"),
     ("SELECT «now»() FROM bids", "would return other values after a failure"),
     (
         "SELECT ifnull(channel, «1») FROM bids",

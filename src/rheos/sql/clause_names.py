@@ -58,8 +58,6 @@ FOREIGN = {
     "mutually": "write a loop in Python: stream.iterate(...)",
     "isnumeric": "write TRY_CAST(x AS DOUBLE) IS NOT NULL",
     "strlen": "write LENGTH(name)",
-    "to_varchar": "write CAST(x AS STRING)",
-    "to_number": "write CAST(x AS DECIMAL(10, 2))",
     "convert": "write CAST(x AS INT)",
     "safe_cast": "write TRY_CAST(x AS INT)",
     "safe_divide": "write a / b, which is null if b is 0",

@@ -13,6 +13,7 @@ from rheos.sql.expressions.table import (
     ANY,
     CONSTANT_TEXT,
     NUMBER,
+    TEXT,
     Compiler,
     Takes,
     Typed,
@@ -28,6 +29,7 @@ from rheos.sql.java_formats import (
     text_of_integer,
     text_of_real,
 )
+from rheos.sql.number_formats import NumberFormat, number_format
 from rheos.sql.text import kind
 from rheos.sql.value_functions import of_values
 
@@ -161,3 +163,51 @@ def format_number(compiler: Compiler, node: exp.Anonymous) -> Typed:
 
 def _with_places(printed: str, places: int, *, floating: bool) -> str:
     return places_pattern(places, floating=floating).format(printed)
+
+
+def _format_of(compiler: Compiler, node: exp.Expr, form: Typed) -> NumberFormat:
+    made = number_format(form.constant) if isinstance(form.constant, str) else None
+    if made is None:
+        raise compiler.sql.error(
+            f"{kind(node)} takes a constant format of numbers",
+            form.node,
+            "a format has digits 0 or 9, and may have D, G, $, S, MI and PR: write '999G999D99'",
+        )
+    return made
+
+
+@computes_named("to_number", "try_to_number")
+def to_number(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile TO_NUMBER('12,454.8-', '99G999D9S'): null for a string of another format."""
+    text, form = compiler.given(node, [TEXT, CONSTANT_TEXT])
+    read = _format_of(compiler, node, form)
+    return Typed(read.read(text.expr), read.type, node)
+
+
+def number_to_char(compiler: Compiler, node: exp.Expr, value: Typed, form: Typed) -> Typed:
+    """Compile TO_CHAR(78.12, '$99.99')."""
+    made = _format_of(compiler, node, form)
+    exact = types.as_decimal(value.type) if not types.is_floating(value.type) else _WIDE
+    number = compiler.cast(value, exact).expr
+    return Typed(of_values(made.write, [number], types.TEXT), types.TEXT, node)
+
+
+_WIDE = pl.Decimal(38, 15)
+"""Type of floats in TO_CHAR."""
+
+
+def bytes_to_char(compiler: Compiler, node: exp.Expr, value: Typed, form: Typed) -> Typed:
+    """Compile TO_CHAR(data, 'base64'), 'hex' or 'utf-8'."""
+    name = {"base64": "base64", "hex": "hex"}.get(str(form.constant).lower())
+    if name is None:
+        if str(form.constant).lower() not in ("utf-8", "utf8"):
+            raise compiler.sql.error(
+                f"{kind(node)} writes bytes as 'base64', 'hex' or 'utf-8'", form.node
+            )
+        return Typed(compiler.cast(value, types.TEXT).expr, types.TEXT, node)
+    made = (
+        value.expr.bin.encode("hex").str.to_uppercase()
+        if name == "hex"
+        else value.expr.bin.encode("base64")
+    )
+    return Typed(made, types.TEXT, node)

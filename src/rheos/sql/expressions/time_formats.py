@@ -11,6 +11,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.sql import types
+from rheos.sql.expressions.formatted import bytes_to_char, number_to_char
 from rheos.sql.expressions.table import (
     ANY,
     CONSTANT_TEXT,
@@ -149,7 +150,12 @@ def _format_moment(compiler: Compiler, node: exp.Expr, moment: pl.Expr, format_:
 
 @computes_named("date_format", "to_char", "to_varchar")
 def date_format(compiler: Compiler, node: exp.Anonymous) -> Typed:
-    _, format_ = compiler.given(node, [ANY, CONSTANT_TEXT])
+    value, format_ = compiler.given(node, [ANY, CONSTANT_TEXT])
+    if node.name.casefold() != "date_format":
+        if types.is_number(types.signed(value.type)):
+            return number_to_char(compiler, node, value, format_)
+        if value.type == pl.Binary():
+            return bytes_to_char(compiler, node, value, format_)
     moment = compiler.cast(time_of(compiler, node.expressions[0], kind(node)), types.TIMESTAMP)
     return _format_moment(compiler, node, moment.expr, format_)
 

@@ -281,7 +281,8 @@ def weekday(this: pl.Expr) -> pl.Expr:
     return (this.dt.weekday() - 1).cast(types.INT)
 
 
-@computes(exp.CurrentTimestamp, exp.CurrentDate, exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle)
+@computes(exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Localtime, exp.Localtimestamp)
+@computes(exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle, exp.Uniform)
 @computes_named("now", "random_uuid", "randstr", "monotonically_increasing_id")
 def by_chance(compiler: Compiler, node: exp.Expr) -> Typed:
     raise not_repeatable(compiler, node)
