@@ -318,6 +318,39 @@ WRONG: list[tuple[str, str]] = [
     ("SELECT «price FROM bids» FOR UPDATE", "FOR UPDATE of SELECT is not computed yet"),
     ("SELECT price INTO «t» FROM bids", "INTO of SELECT is not computed yet"),
     ("SELECT price FROM «bids (NOLOCK)»", "unknown table function 'bids'"),
+    ("SELECT price FROM bids WHERE «EXPLODE(ARRAY(1))» = 1", "EXPLODE() returns rows, not a value"),
+    ("SELECT EXPLODE(«UNNEST(ARRAY(1))») FROM bids", "UNNEST() returns rows, not a value"),
+    ("SELECT EXPLODE(«price») FROM bids", "EXPLODE() takes an ARRAY or a MAP, but this is BIGINT"),
+    ("SELECT «EXPLODE»() FROM bids", "EXPLODE() takes one ARRAY or MAP"),
+    ("SELECT INLINE(«ARRAY(1)») FROM bids", "INLINE() takes an ARRAY of STRUCTs, but this is ARRAY"),
+    (
+        "SELECT «EXPLODE(ARRAY(1))», UNNEST(ARRAY(2)) FROM bids",
+        "EXPLODE() is the only call that returns rows in a SELECT",
+    ),
+    (
+        "SELECT «POSEXPLODE(ARRAY(1)) AS (p, x, y)» FROM bids",
+        "the rows have 2 columns, but the alias has 3 names",
+    ),
+    (
+        "SELECT x FROM UNNEST(ARRAY(1)) AS «u(x, y)»",
+        "the rows have 1 column, but the alias has 2 names",
+    ),
+    ("SELECT x FROM UNNEST(«pricee») AS u(x)", "unknown column 'pricee'"),
+    ("SELECT «STACK(price, 1)» FROM bids", "STACK() takes a constant number of rows, and values"),
+    (
+        "SELECT i FROM «GENERATE_SERIES(1, 9000000)» AS g(i)",
+        "GENERATE_SERIES(1, 9000000) would return 9,000,000 rows, but the maximum is 1,000,000",
+    ),
+    ("SELECT i FROM SEQUENCE(1, «'a'») AS g(i)", "SEQUENCE() takes an integer, but this is STRING"),
+    (
+        "SELECT i FROM SEQUENCE(DATE '2026-01-01', DATE '2026-01-09', «2») AS g(i)",
+        "SEQUENCE() of times takes a constant interval",
+    ),
+    (
+        "SELECT x FROM bids LEFT JOIN UNNEST(ARRAY(1)) AS u(x) ON «x = price»",
+        "LEFT JOIN LATERAL must be joined ON TRUE",
+    ),
+    ("SELECT x FROM UNNEST(ARRAY(1)) AS u(«x» INT)", "a table function has its own types"),
     ("SELECT price FROM «bids» WITH (NOLOCK)", "WITH (...) of a table is not computed yet"),
     ("SELECT price FROM bids WHERE channel «~» 'a'", "this is not valid SQL from here on"),
     (

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from rheos.sql.expressions.generators import ROWS
 from rheos.sql.text import WRITTEN_NAME, SourceDialect, SqlText
 
 CHANGED = "changed meaning"
@@ -59,6 +60,21 @@ def _day_of_week(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
         return None
     one = exp.Literal.number(1)
     return exp.paren(exp.Sub(this=node.copy(), expression=one)), "DOW is 0 on Sunday"
+
+
+def _of_name(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
+    """Return the meaning of a function that has no class of nodes."""
+    return _rows(node) or _day_of_week(sql, node)
+
+
+def _rows(node: exp.Expr) -> tuple[exp.Expr, str] | None:
+    """Mark the calls that return arrays elsewhere, where they stand for rows."""
+    if node.name.casefold() not in ("generate_series", "json_object_keys"):
+        return None
+    if isinstance(node.parent, exp.Func | exp.Table | exp.Lateral):
+        return None
+    node.meta[ROWS] = True
+    return node, f"{node.name.upper()} returns rows"
 
 
 def _concat(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
@@ -128,7 +144,7 @@ MEANINGS: dict[SourceDialect, dict[type[exp.Expr], Meaning]] = {
         exp.Div: _whole_division,
         exp.Log: _log,
         exp.Extract: _day_of_week,
-        exp.Anonymous: _day_of_week,
+        exp.Anonymous: _of_name,
         exp.Concat: _concat,
         exp.Substring: _substring,
         exp.RegexpReplace: _every_match,

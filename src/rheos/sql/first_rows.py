@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler
+from rheos.sql.generated_columns import names_of_item
 from rheos.sql.plan import PlanNode
 from rheos.sql.scope import NameScope
 
@@ -60,7 +61,8 @@ def _with_hidden(within: exp.Expr, order: exp.Order) -> set[str]:
     hidden: set[str] = set()
     if not isinstance(within, exp.Select) or within.args.get("distinct") is not None:
         return hidden
-    named = {each.alias_or_name.casefold() for each in within.expressions}
+    names = [name for each in within.expressions for name in names_of_item(each) or [each.name]]
+    named = {name.casefold() for name in names}
     has_star = any(each.is_star for each in within.expressions)
     for each in order.expressions:
         columns = [*each.find_all(exp.Column)]

@@ -16,6 +16,7 @@ from sqlglot import exp
 from rheos.sql.call_places import with_calls
 from rheos.sql.join_conditions import few_parts
 from rheos.sql.joins import is_single_row, joining
+from rheos.sql.laterals import is_lateral
 from rheos.sql.scope import NameScope, SqlRelation
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def keeps_order(node: exp.Join) -> bool:
     """Return whether a join must follow all joins before it, and precede those after it."""
     table = node.this
     return (
-        isinstance(table, exp.Lateral | exp.Unnest)
+        is_lateral(table)
         or bool(node.args.get("using") or node.args.get("method"))
         or node.args.get("side") not in (None, "", "LEFT")
         or (isinstance(table, exp.Table) and table.args.get("version") is not None)

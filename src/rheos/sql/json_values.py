@@ -94,7 +94,37 @@ def arrow(text: str, *, path: VariantPath, as_text: bool) -> str | None:
         value = at_path(parsed(text), path)
     except MalformedJsonError:
         return None
-    if isinstance(value, Absent) or (as_text and value is None):
+    return None if isinstance(value, Absent) else _json_or_text(value, as_text=as_text)
+
+
+def elements(text: str, *, as_text: bool) -> list[str | None] | None:
+    """Return the elements of an array, as JSON or as strings; None for other documents."""
+    document = _document(text)
+    return (
+        [_json_or_text(each, as_text=as_text) for each in document]
+        if isinstance(document, list)
+        else None
+    )
+
+
+def members(text: str, *, as_text: bool) -> list[dict[str, str | None]] | None:
+    """Return the keys and values of an object, as JSON or as strings; None for other documents."""
+    document = _document(text)
+    if not isinstance(document, Members):
+        return None
+    return [{"key": key, "value": _json_or_text(each, as_text=as_text)} for key, each in document.pairs]
+
+
+def _document(text: str) -> Document:
+    try:
+        return parsed(text)
+    except MalformedJsonError:
+        return None
+
+
+def _json_or_text(value: Document, *, as_text: bool) -> str | None:
+    """Return a value as JSON; as a string without quotes, and None for null."""
+    if as_text and value is None:
         return None
     return str(value) if as_text and isinstance(value, str) else written(value)
 

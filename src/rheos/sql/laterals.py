@@ -1,22 +1,72 @@
-"""Tables computed from each row: LATERAL TABLE(f(x)), UNNEST(list), LATERAL VIEW EXPLODE(list)."""
+"""Tables computed from each row: LATERAL TABLE(f(x)), UNNEST(list), LATERAL VIEW EXPLODE(list).
+
+Without tables before it, such a table is computed from one row: FROM GENERATE_SERIES(1, 5).
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import polars as pl
+import pyarrow as pa
 from sqlglot import exp
 
 from rheos.core.graph.changelog import Changes
+from rheos.sql import types
 from rheos.sql.calls import with_call
-from rheos.sql.expressions.json_functions import json_tuple
-from rheos.sql.expressions.table import Compiler
+from rheos.sql.expressions.array_functions import inner_type
+from rheos.sql.expressions.generators import GENERATORS, RowsOfCall, named
+from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.functions import FunctionKind, UserCall
-from rheos.sql.plan import Explode, PlanNode, SqlColumn, projected, retracting, with_keys
+from rheos.sql.plan import (
+    Explode,
+    PlanNode,
+    SqlColumn,
+    ValueRows,
+    filtered,
+    projected,
+    retracting,
+    with_keys,
+)
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
 from rheos.sql.text import SqlText, as_sql, kind
 from rheos.sql.unused_names import unused_name
 
 _ELEMENT = "element"
+_ORDINALITY = "ordinality"
 _EXAMPLE = "write FROM t, LATERAL TABLE(words(t.text)) AS w, or FROM t, UNNEST(t.items) AS i(item)"
+
+
+def one_row() -> SqlRelation:
+    """Return one row without columns for queries; a table has at least one."""
+    one = pa.table({"one": [1]})
+    columns = (SqlColumn("one", types.BIGINT),)
+    return SqlRelation(ValueRows(one, columns), (TableInSight(None, ()),))
+
+
+def is_lateral(node: exp.Expr) -> bool:
+    """Return whether a table of FROM is computed from each row of the tables before it."""
+    return isinstance(node, exp.Lateral | exp.Unnest) or (
+        isinstance(node, exp.Table) and _returns_rows(_call(node))
+    )
+
+
+def _returns_rows(call: exp.Expr) -> bool:
+    if isinstance(call, UserCall):
+        return call.function.kind is FunctionKind.TABLE
+    return isinstance(call, exp.Anonymous) and call.name.casefold() in GENERATORS
+
+
+def _call(node: exp.Expr) -> exp.Expr:
+    """Return the call of a table function: UNNEST(list), and f(x) of TABLE(f(x))."""
+    call: exp.Expr = node.this
+    of = call if isinstance(call, exp.Unnest) else node
+    if isinstance(of, exp.Unnest):
+        call = exp.Anonymous(this="UNNEST", expressions=[each.copy() for each in of.expressions])
+        call.meta.update(of.meta)
+    if isinstance(call, exp.Anonymous) and call.name.upper() == "TABLE" and len(call.expressions) == 1:
+        [call] = call.expressions
+    return call
 
 
 def lateral_join(sql: SqlText, left: SqlRelation, node: exp.Join) -> SqlRelation:
@@ -25,63 +75,99 @@ def lateral_join(sql: SqlText, left: SqlRelation, node: exp.Join) -> SqlRelation
     side, on = str(node.args.get("side") or ""), node.args.get("on")
     if side not in ("", "LEFT"):
         raise sql.error(f"LATERAL does not support {side} JOIN", node.this, "write JOIN or LEFT JOIN")
-    if on is not None and not (isinstance(on, exp.Boolean) and on.this):
-        raise sql.error("LATERAL must be joined ON TRUE", on, "move the condition to WHERE")
-    return lateral(sql, left, node.this, outer=side == "LEFT")
+    is_true = on is None or (isinstance(on, exp.Boolean) and on.this)
+    if side and not is_true:
+        raise sql.error("LEFT JOIN LATERAL must be joined ON TRUE", on, "move the condition to WHERE")
+    made = lateral(sql, left, node.this, outer=bool(side))
+    if is_true:
+        return made
+    assert on is not None
+    condition = Compiler(sql, NameScope(sql, made.tables)).condition(on, "ON")
+    return replace(made, plan=filtered(made.plan, condition.expr))
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Names of a table of FROM."""
+
+    table: str | None
+    columns: list[str]
+    is_numbered: bool
+    """Whether it has the column of WITH ORDINALITY."""
+    at: exp.Expr
+    """The names in the query."""
+
+    @staticmethod
+    def of(sql: SqlText, node: exp.Expr) -> _Names:
+        match node:
+            case exp.Unnest():
+                sql.only(node, ("expressions", "alias", "offset"))
+            case exp.Lateral():
+                sql.only(node, ("this", "alias", "view", "outer", "ordinality"))
+            case _:
+                sql.only(node, ("this", "alias", "ordinality"), " of a table function")
+        alias = node.args.get("alias")
+        table = None if alias is None else alias.name or None
+        listed = [] if alias is None else [*(alias.args.get("columns") or [])]
+        for each in listed:
+            if not isinstance(each, exp.Identifier):
+                raise sql.error("a table function has its own types", each, f"write {each.name}")
+        place = node.args.get("offset") or node.args.get("ordinality")
+        names = [each.name for each in listed]
+        if isinstance(place, exp.Identifier):
+            names.append(place.name)
+        return _Names(table, names, bool(place), node if alias is None else alias)
+
+    def given(self, sql: SqlText, rows: RowsOfCall, function: str) -> RowsOfCall:
+        """Return the rows with these names. Raise ProgramError."""
+        columns, place = self.columns, _ORDINALITY
+        own = [each.name for each in rows.columns]
+        is_whole = rows.may_be_whole and len(columns) == 2
+        if self.is_numbered and (len(columns) > len(own) or is_whole):
+            *columns, place = columns
+        if not columns and self.table is not None and own == [function]:
+            columns = [self.table]  # As in PostgreSQL.
+        rows = named(sql, rows, columns, self.at)
+        return rows.numbered(place) if self.is_numbered else rows
 
 
 def lateral(sql: SqlText, left: SqlRelation, node: exp.Expr, *, outer: bool) -> SqlRelation:
     """Return each row once for every row of its table; with `outer`, once if the table is empty."""
-    plan, values, names, fields = _list(sql, left, node)
-    list_type = values.type
-    assert isinstance(list_type, pl.List)
-    inner = list_type.inner
-    assert isinstance(inner, pl.DataType)
-    alias = node.args.get("alias")
-    aliases = [each.name for each in alias.args.get("columns") or []] if alias is not None else []
-    if not fields and aliases and isinstance(inner, pl.Struct) and len(aliases) > 1:
-        fields = True
-    kinds = dict(inner.to_schema()) if fields and isinstance(inner, pl.Struct) else {names: inner}
-    if aliases and len(aliases) != len(kinds):
-        raise sql.error(f"there are {len(kinds)} columns, but {len(aliases)} names for them", alias)
-    plan, element = exploded(plan, values, outer=outer)
-    whole = pl.col(element)
-    exprs = [pl.col(column.name) for column in plan.columns if column.name != element]
+    names, call = _Names.of(sql, node), _call(node)
+    plan, rows, function = _rows(sql, left, call)
+    rows = names.given(sql, rows, function)
+    plan, [values] = with_keys(plan, [rows.list], f"in {as_sql(call)}")
+    list_column = SqlColumn(values, rows.list.type)
+    plan, element = exploded(plan, list_column, outer=outer or rows.is_outer)
     columns = [column for column in plan.columns if column.name != element]
+    exprs = [pl.col(column.name) for column in columns]
     taken, made = {column.name for column in columns}, []
-    for place, (name, of) in enumerate(kinds.items()):
-        shown = aliases[place] if aliases else name
-        unique = unused_name(shown, taken, f" of {alias.name if alias is not None else names}")
+    for each in rows.columns:
+        unique = unused_name(each.name, taken, f" of {names.table or function}")
         taken.add(unique)
-        value = whole.struct.field(name) if fields and isinstance(inner, pl.Struct) else whole
-        exprs.append(value.alias(unique))
-        assert isinstance(of, pl.DataType)
-        columns.append(SqlColumn(unique, of))
-        made.append(Named(shown, columns[-1]))
+        exprs.append(each.of(pl.col(element)).alias(unique))
+        columns.append(SqlColumn(unique, each.type))
+        made.append(Named(each.name, columns[-1]))
+    tables = (*left.tables, TableInSight(names.table, tuple(made)))
     plan = projected(plan, tuple(exprs), tuple(columns))
-    table = TableInSight((alias.name or None) if alias is not None else None, tuple(made))
-    return SqlRelation(plan, (*left.tables, table))
+    return SqlRelation(plan, (*tables, *_by_alias(tables, names.table)))
 
 
-def _list(sql: SqlText, left: SqlRelation, node: exp.Expr) -> tuple[PlanNode, SqlColumn, str, bool]:
-    """Return the rows with the list to unnest, its column, the names of its elements, and whether their
-    fields become columns."""
-    call = node.this
-    if isinstance(node, exp.Unnest):
-        sql.only(node, ("expressions", "alias"))
-        if len(node.expressions) != 1:
-            raise sql.error("UNNEST takes one ARRAY", node, _EXAMPLE)
-        return (*_array(sql, left, node.expressions[0], "UNNEST"), "element", True)
-    sql.only(node, ("this", "alias", "view", "outer"))
-    if isinstance(call, exp.Explode):
-        sql.only(call, ("this",))
-        return (*_array(sql, left, call.this, "EXPLODE"), "col", False)
-    if isinstance(call, exp.Anonymous) and call.name.upper() == "TABLE" and len(call.expressions) == 1:
-        [call] = call.expressions
-    if isinstance(call, exp.Anonymous) and call.name.casefold() == "json_tuple":
-        row = json_tuple(Compiler(sql, NameScope(sql, left.tables)), call)
-        plan, [name] = with_keys(left.plan, [row], f"in {as_sql(call)}")
-        return plan, SqlColumn(name, row.type), "json_tuple", True
+def _by_alias(tables: tuple[TableInSight, ...], alias: str | None) -> list[TableInSight]:
+    """Return the only column of the last table under the table's name, unless another column has it."""
+    [*_, last] = tables
+    taken = {each.name.casefold() for table in tables for each in table.columns}
+    if alias is None or len(last.columns) != 1 or alias.casefold() in taken:
+        return []
+    return [TableInSight(None, (Named(alias, last.columns[0].column),), hidden=True)]
+
+
+def _rows(sql: SqlText, left: SqlRelation, call: exp.Expr) -> tuple[PlanNode, RowsOfCall, str]:
+    """Return the rows with those of the call, and the name of its function."""
+    compiler = Compiler(sql, NameScope(sql, left.tables))
+    name = call.name.casefold()
+    if name in GENERATORS and isinstance(call, exp.Anonymous):
+        return left.plan, GENERATORS[name](compiler, call), name
     if not isinstance(call, UserCall):
         raise sql.error(f"{kind(call)} is not a table function", call, _EXAMPLE)
     of = call.function
@@ -93,17 +179,10 @@ def _list(sql: SqlText, left: SqlRelation, node: exp.Expr) -> tuple[PlanNode, Sq
             call,
             "call it in SELECT; or annotate its result as `-> Iterator[Word]`",
         )
-    given = of.arguments(Compiler(sql, NameScope(sql, left.tables)), call)
-    return (*with_call(left.plan, of, given, as_sql(call)), of.name, True)
-
-
-def _array(sql: SqlText, left: SqlRelation, node: exp.Expr, what: str) -> tuple[PlanNode, SqlColumn]:
-    compiler = Compiler(sql, NameScope(sql, left.tables))
-    value = compiler.compile(node)
-    if not isinstance(value.type, pl.List):
-        raise compiler.wrong_type(f"{what} takes an ARRAY", value, "name a list", at=node)
-    plan, [name] = with_keys(left.plan, [value], f"in {as_sql(node)}")
-    return plan, SqlColumn(name, value.type)
+    plan, made = with_call(left.plan, of, of.arguments(compiler, call), as_sql(call))
+    values = Typed(pl.col(made.name), made.type, call)
+    is_wide = isinstance(inner_type(values), pl.Struct)
+    return plan, RowsOfCall.of_fields(values) if is_wide else RowsOfCall.of(values, of.name), of.name
 
 
 def exploded(plan: PlanNode, values: SqlColumn, *, outer: bool) -> tuple[PlanNode, str]:

@@ -8,7 +8,6 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import polars as pl
-import pyarrow as pa
 from sqlglot import exp
 
 from rheos.core.connectors.lookup import Lookup
@@ -18,9 +17,11 @@ from rheos.sql import types
 from rheos.sql.call_places import named_by_text, user_calls, with_calls, with_calls_of_groups
 from rheos.sql.catalog import Catalog
 from rheos.sql.clause_names import DATABASES
+from rheos.sql.expressions.generators import GENERATORS
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.first_rows import first_rows, is_first_rows
 from rheos.sql.functions import UserCall
+from rheos.sql.generated_columns import after_groups, generated_after_groups, with_generators
 from rheos.sql.group_windows import OF_GROUP, GroupWindow, group_window
 from rheos.sql.grouped_plans import WindowedRows
 from rheos.sql.grouping import GroupedColumns, calls_in, distinct, grouped, is_grouped
@@ -28,7 +29,7 @@ from rheos.sql.join_conditions import few_parts, parts_of
 from rheos.sql.join_order import joined_in_order, keeps_order
 from rheos.sql.joins import joining
 from rheos.sql.lateral_queries import is_lateral_query, with_lateral_query
-from rheos.sql.laterals import lateral, lateral_join
+from rheos.sql.laterals import is_lateral, lateral, lateral_join, one_row
 from rheos.sql.lookups import LookupJoin
 from rheos.sql.match_parser import MatchRecognize
 from rheos.sql.matching import matched
@@ -40,7 +41,6 @@ from rheos.sql.plan import (
     ColumnRole,
     PlanNode,
     SqlColumn,
-    ValueRows,
     filtered,
     plain_column,
     projected,
@@ -97,6 +97,8 @@ class Planner:
         match node:
             case exp.Select() if node.args.get("qualify") is not None:
                 return qualified(planner, node)
+            case exp.Select() if after_groups(node):
+                return generated_after_groups(planner, node)
             case exp.Select():
                 return planner._select(node)
             case exp.SetOperation():
@@ -194,6 +196,7 @@ class Planner:
         of_rows = [call for part in parts for call in calls_in(part)] if is_grouped(node) else parts
         relation, _ = with_scalars(self, relation, of_rows)
         relation, _ = with_calls(self.sql, relation, parts)
+        relation = with_generators(self.sql, relation, node)
         if window is not None:
             relation = self._in_group_window(relation, window)
         scope = NameScope(self.sql, relation.tables)
@@ -353,7 +356,7 @@ class Planner:
         for each in node.args.get("joins") or []:
             if is_lateral_query(each):
                 relation = with_lateral_query(planner, relation, each)
-            elif isinstance(each.this, exp.Lateral | exp.Unnest):
+            elif is_lateral(each.this):
                 relation = lateral_join(self.sql, relation, each)
             elif planner._lookup(each.this) is None:
                 tables = (*relation.tables, *planner.table(each.this).tables)
@@ -368,11 +371,7 @@ class Planner:
         """Return the joined tables. Conditions of WHERE that join tables are removed from WHERE."""
         clause = node.args.get("from_")
         if clause is None:
-            # One row without columns; a table has at least one.
-            one = pa.table({"one": [1]})
-            return SqlRelation(
-                ValueRows(one, (SqlColumn("one", types.BIGINT),)), (TableInSight(None, ()),)
-            )
+            return one_row()
         self.sql.only(clause, ("this",))
         if clause.this.args.get("version") is not None:
             raise self.sql.error(
@@ -398,7 +397,7 @@ class Planner:
         """Return the rows of a relation joined with a table. Raise ProgramError or SchemaError."""
         if is_lateral_query(node):
             return with_lateral_query(self, left, node)
-        if isinstance(node.this, exp.Lateral | exp.Unnest):
+        if is_lateral(node.this):
             return lateral_join(self.sql, left, node)
         work = joining(self.sql, node, self.ttl)
         lookup = self._lookup(node.this)
@@ -423,6 +422,9 @@ class Planner:
                 )
 
     def table(self, node: exp.Expr) -> SqlRelation:
+        """Plan a table of FROM. Raise ProgramError or SchemaError."""
+        if is_lateral(node):
+            return lateral(self.sql, one_row(), node, outer=False)
         if (pivots := node.args.get("pivots")) and isinstance(node, exp.Table | exp.Subquery):
             plain = node.copy()
             plain.set("pivots", None)
@@ -456,8 +458,9 @@ class Planner:
             of = node.this
             if of.name.upper() == "TABLE" and len(of.expressions) == 1:
                 [of] = of.expressions
-            known = [*WINDOWS, *process_functions(self.catalog.functions)]
-            raise self.sql.unknown("table function", of.name, of, known, "the table functions are")
+            known = [*WINDOWS, *process_functions(self.catalog.functions), *map(str.upper, GENERATORS)]
+            listed = "the table functions are those of docs/sql-reference.md"
+            raise self.sql.unknown("table function", of.name, of, known, listed, names_them=False)
         if not isinstance(node.this, exp.Identifier):
             raise self.sql.not_computed(node.this)
         self.sql.only(node, ("this", "alias", "version", "db", "catalog"), " of a table")

@@ -14,7 +14,6 @@ from rheos.sql.expressions.table import (
     ANY,
     SMALL_WHOLE,
     TEXT,
-    WHOLE,
     Compiler,
     Takes,
     Typed,
@@ -239,23 +238,3 @@ def get(compiler: Compiler, node: exp.Anonymous) -> Typed:
     value, place = compiler.given(node, [ARRAY, SMALL_WHOLE])
     at = pl.when(place.expr >= 0).then(place.expr)
     return Typed(value.expr.list.get(at, null_on_oob=True), inner_type(value), node)
-
-
-MOST_NUMBERS = 1_000_000
-"""Maximum number of values that SEQUENCE returns for a row."""
-
-
-@computes_named("sequence", "generate_series")
-def sequence(compiler: Compiler, node: exp.Anonymous) -> Typed:
-    """Compile SEQUENCE(begin, end[, step]) of integers: both ends are included."""
-    begin, end, *step = compiler.given(node, [WHOLE, WHOLE, optional(WHOLE)])
-    by = step[0].expr if step else pl.when(begin.expr <= end.expr).then(1).otherwise(-1)
-    forward = pl.when(by > 0).then((end.expr - begin.expr) // by)
-    count = forward.when(by < 0).then((begin.expr - end.expr) // -by) + 1
-    bounded = pl.when(count <= MOST_NUMBERS).then(count.clip(lower_bound=0))
-    first_type = types.signed(compiler.compile(node.expressions[0]).type)
-    inner = types.common(first_type, types.signed(compiler.compile(node.expressions[1]).type))
-    assert inner is not None
-    steps = pl.int_ranges(0, bounded.fill_null(0)).cast(pl.List(types.BIGINT))
-    made = (steps * by + begin.expr).cast(pl.List(inner))
-    return Typed(pl.when(bounded.is_not_null()).then(made), pl.List(inner), node)

@@ -113,15 +113,6 @@ def json_tuple(compiler: Compiler, node: exp.Anonymous) -> Typed:
     return Typed(pl.concat_list(row), pl.List(pl.Struct(dict.fromkeys(fields, types.TEXT))), node)
 
 
-@computes_named("json_tuple")
-def json_tuple_as_value(compiler: Compiler, node: exp.Anonymous) -> Typed:
-    raise compiler.sql.error(
-        f"{kind(node)} returns several columns",
-        node,
-        "write LATERAL VIEW JSON_TUPLE(s, 'a', 'b') t AS a, b",
-    )
-
-
 # --- PostgreSQL ---------------------------------------------------------------------------------------
 
 
