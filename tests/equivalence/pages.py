@@ -52,6 +52,7 @@ ELSEWHERE = {
     "docs/cookbook.md": "its recipes are held to timelines: tests/docs/test_cookbook.py runs them",
     "docs/testing.md": "its programs are tests: tests/docs/test_testing.py runs them",
     "docs/decimals.md": "it runs no job: tests/core/protocol/test_annotations.py",
+    "docs/views.md": "its job never ends: tests/docs/test_views.py walks through it",
     "docs/state.md": "it changes savepoints, and runs no job: tests/ops/savepoints/test_page.py",
 }
 """Pages with programs that are not run here, and why."""

@@ -115,6 +115,7 @@ from rheos.ops.forks.forking import ForkResult, fork
 from rheos.ops.lineage.answer import ExplainedRow, SourceRow, StepFiring, WayStep
 from rheos.ops.lineage.why_query import WhyResult, why
 from rheos.ops.savepoints import new_savepoint, savepoint
+from rheos.ops.views import query
 from rheos.runtimes.host.worker_objects import load_once
 from rheos.runtimes.job import CheckpointInfo, JobResult, JobState, JobStatus
 from rheos.runtimes.job_handle import JobHandle
@@ -246,6 +247,7 @@ __all__ = [
     "pattern",
     "postgres",
     "print_sink",
+    "query",
     "redis",
     "restart",
     "retry",

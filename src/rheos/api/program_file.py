@@ -112,8 +112,8 @@ def _run_script(file: Path, arguments: Sequence[str]) -> None:
             raise ProgramError(
                 "the SQL writes to no connector",
                 site=Site(str(file), 1),
-                hint="end it with INSERT INTO a table of a connector; to print the rows of a query, "
-                "run rheos sql < FILE",
+                hint="end it with INSERT INTO a table of a connector, or CREATE MATERIALIZED VIEW; "
+                "to print the rows of a query, run rheos sql < FILE",
             )
 
 

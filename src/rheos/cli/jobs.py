@@ -32,6 +32,7 @@ from rheos.ops.control.job_list import (
 )
 from rheos.ops.control.registry import JobRecord, Registry, find_ended
 from rheos.ops.control.running_jobs import find_running, find_to_look_at, is_gone, running_in
+from rheos.ops.control.stored_views import stored_views
 from rheos.runtimes.host.stores import folder_exists
 from rheos.runtimes.job import CheckpointInfo, JobWait
 from rheos.runtimes.job_operations import StopJob
@@ -161,24 +162,38 @@ def operate(
     """
 
     def run() -> int:
-        record = find_running(wanted)
-        if timeout is None:
-            answer = JobClient(record, operation.lasts_s + _PATIENCE_S).ask(operation)
-        else:
-            client = JobClient(record, duration_ms(timeout) / 1000)
-            answer = awaited(record, lambda: client.ask(operation))
+        record, answer = _answered(wanted, operation, timeout)
         text = operation.text(answer)
         if operation.reports and (as_json or text is None):
             print(json.dumps(msgspec.to_builtins(answer, str_keys=True), indent=2))
         elif text is not None:
             (say_lines if operation.reports else say)(text)
-        if operation.ends_job:
+        if record is not None and operation.ends_job:
             _wait_until_gone(record)
-        if (note := operation.note(record.job)) is not None:
+        if record is not None and (note := operation.note(record.job)) is not None:
             say(note, error=True)
         return 0
 
     return reported(run)
+
+
+def _answered(
+    wanted: str, operation: JobOperation[T], timeout: str | None
+) -> tuple[JobRecord | None, T]:
+    """Return the record of a running job and its answer. If the job does not run, but its checkpoints
+    contain the answer, return that, without a record."""
+    try:
+        record = find_running(wanted)
+    except ConfigurationError:
+        stored = stored_views(wanted)
+        found = None if stored is None else operation.of_stored(stored)
+        if found is None:
+            raise
+        return None, found
+    if timeout is None:
+        return record, JobClient(record, operation.lasts_s + _PATIENCE_S).ask(operation)
+    client = JobClient(record, duration_ms(timeout) / 1000)
+    return record, awaited(record, lambda: client.ask(operation))
 
 
 def print_list(

@@ -215,11 +215,20 @@ def sql(
         str | None,
         typer.Option("--execute", "-e", metavar="SQL", help="Run these statements, and exit."),
     ] = None,
+    job: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JOB",
+            help="Query the materialized views of this job: a running one, JOB@DIRECTORY with its "
+            "checkpoint directory, or a savepoint's folder.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Open a shell for SQL, or run statements of -e or a pipe."""
     from rheos.cli.sql import sql
 
-    raise typer.Exit(sql(execute, settings.overrides()))
+    raise typer.Exit(sql(execute, settings.overrides(), job))
 
 
 @app.command(cls=ProgramArguments, context_settings=PASSES_ARGUMENTS_ON)

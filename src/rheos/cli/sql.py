@@ -10,14 +10,19 @@ from rheos.api.overrides import Overrides
 from rheos.cli.shell.session import ShellSession
 from rheos.cli.terminal import Terminal, report
 from rheos.core.errors import ConfigurationError
+from rheos.ops.views import query
 
 
-def sql(text: str | None, settings: Overrides) -> int:
-    """Execute the statements in `text`, of a pipe, or typed by the user. Return the exit code."""
+def sql(text: str | None, settings: Overrides, job: str | None = None) -> int:
+    """Execute the statements in `text`, of a pipe, or typed by the user. Return the exit code. If `job`
+    names a job, its materialized views are tables."""
     typed = text is None and sys.stdin.isatty()
     try:
         with overrides.applied(settings):
-            session = ShellSession(Environment(), Terminal(), live=typed)
+            views = None if job is None else query(job)
+            # The rows of views are in this process, so their queries need no Spark.
+            env = Environment() if views is None else Environment(runtime="simulated")
+            session = ShellSession(env, Terminal(), live=typed, views=views)
             if typed:
                 from rheos.cli.shell.prompt import asked
 

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from rheos.core.plan.outline import PlanOutline
     from rheos.core.protocol.stacks import StackProfile
     from rheos.runtimes.job import CheckpointInfo, JobStatus
+    from rheos.runtimes.views.answers import ViewInfo, ViewPage, ViewRequest
+    from rheos.runtimes.views.reader import ViewReader
 
 T = TypeVar("T")
 
@@ -156,6 +158,59 @@ class GetDecisions(DriverOperation[Sequence[str]], frozen=True):
 
     def nothing(self) -> Sequence[str]:
         return ()
+
+
+class GetViews(DriverOperation["Sequence[ViewInfo]"], frozen=True):
+    """The materialized views of a job: their columns and keys, and the newest checkpoint of their
+    rows."""
+
+    name = "views"
+
+    def carry_out(self, job: DrivenJob) -> Sequence[ViewInfo]:
+        return self.of_stored(job.master.views)
+
+    def of_stored(self, views: ViewReader) -> Sequence[ViewInfo]:
+        return views.views()
+
+    def refusal(self) -> ConfigurationError:
+        return _no_views()
+
+
+_KEY = "Key of the row: its value, or JSON if the key has several columns: '[\"home\", 7]'."
+_WHERE = "Condition: comparisons with constants, joined by AND, such as 'n >= 10'."
+_CHECKPOINT = Argument("Number of the checkpoint to read.", default="the newest")
+
+
+class ReadView(DriverOperation["ViewPage"], frozen=True):
+    """Read rows of a materialized view of a job, all of one checkpoint. With --key, one row. Otherwise
+    a page of all rows, with a token for the next page."""
+
+    name = "view"
+    role = Role.READ
+    view: Annotated[str, Argument("Name of the view.", positional="VIEW")]
+    key: Annotated[str, Argument(_KEY)] | None = None
+    where: Annotated[str, Argument(_WHERE)] | None = None
+    columns: Annotated[str, Argument("Columns, separated by commas.", default="all")] | None = None
+    limit: Annotated[int, Argument("Maximum number of rows.", bounds={"ge": 1, "le": 10_000})] = 1000
+    after: Annotated[str, Argument("Token of the previous page.")] | None = None
+    checkpoint: Annotated[int, _CHECKPOINT] | None = None
+    arrow: Annotated[bool, Argument("Return the rows as an Arrow IPC stream in `data`, in Base64.")] = (
+        False
+    )
+
+    def carry_out(self, job: DrivenJob) -> ViewPage:
+        return self.of_stored(job.master.views)
+
+    def of_stored(self, views: ViewReader) -> ViewPage:
+        from rheos.runtimes.views.answers import ViewRequest
+
+        return views.view_page(ViewRequest(**msgspec.structs.asdict(self)))
+
+    def refusal(self) -> ConfigurationError:
+        return _no_views()
+
+    def text(self, answer: ViewPage) -> str:
+        return answer.text()
 
 
 # --- operations that act ----------------------------------------------------------------------------
@@ -303,6 +358,13 @@ class CancelJob(JobOperation[DoneAnswer], frozen=True):
         return f"cancelled {job}"
 
 
+def _no_views() -> ConfigurationError:
+    return ConfigurationError(
+        "the views of this job cannot be read: a batch job stores no state",
+        hint='run it with runtime="continuous", or write the rows by INSERT INTO',
+    )
+
+
 def _no_savepoints() -> ConfigurationError:
     return ConfigurationError(
         "this job takes no savepoints: a batch job stores no state",
@@ -319,6 +381,8 @@ JOB_OPERATIONS: Operations = (
     GetHistory,
     GetEvents,
     GetDecisions,
+    GetViews,
+    ReadView,
     TakeSavepoint,
     StopJob,
     RescaleJob,
@@ -339,6 +403,7 @@ def answer_type(operation: type[JobOperation[Any]]) -> Any:
     from rheos.core.plan.outline import PlanOutline
     from rheos.core.protocol.stacks import StackProfile
     from rheos.runtimes.job import CheckpointInfo, JobStatus
+    from rheos.runtimes.views.answers import ViewInfo, ViewPage
 
     answers = (
         JobEvent,
@@ -348,6 +413,8 @@ def answer_type(operation: type[JobOperation[Any]]) -> Any:
         StackProfile,
         CheckpointInfo,
         JobStatus,
+        ViewInfo,
+        ViewPage,
     )
     handler = operation.carry_out if issubclass(operation, DriverOperation) else operation.of_job
     return get_type_hints(handler, localns={answer.__name__: answer for answer in answers})["return"]
@@ -447,6 +514,32 @@ class JobMethods(HintedObject):
     def events(self) -> Sequence[JobEvent]:
         """Return the event log of the job under all of its drivers, the newest first."""
         return self.ask(GetEvents())
+
+    def views(self) -> Sequence[ViewInfo]:
+        """Return the materialized views of the job. `rh.query` reads their rows.
+
+        Returns:
+            Their names, columns and keys, and the newest checkpoint of their rows.
+
+        Raises:
+            CheckpointError: The job has no checkpoint yet.
+        """
+        return self.ask(GetViews())
+
+    def view_page(self, asked: ViewRequest) -> ViewPage:
+        """Return rows of a materialized view, as `rh.query` asks for them.
+
+        Args:
+            asked: The view, and a key or the page of a scan.
+
+        Returns:
+            The rows, all of one checkpoint.
+
+        Raises:
+            ConfigurationError: The view, a column, the key or the condition is unknown.
+            CheckpointError: No checkpoint can be read, or the one of an earlier page is gone.
+        """
+        return self.ask(ReadView(**msgspec.structs.asdict(asked)))
 
     def decisions(self) -> Sequence[str]:
         """Return the protocol trace of this driver, for developers: the last thousand events with the

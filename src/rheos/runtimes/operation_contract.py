@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rheos.core.plan.outline import PlanOutline
     from rheos.runtimes.driver.master import Master
     from rheos.runtimes.job_handle import JobHandle
+    from rheos.runtimes.views.reader import ViewReader
 
 T = TypeVar("T")
 
@@ -38,12 +39,16 @@ class Role(Enum):
     """Role of the requester."""
 
     LOOK = "look"
+    READ = "read"
+    """Also permits reading the rows of materialized views."""
     OPERATE = "operate"
     """Also permits savepoints, profiles, stops, rescales, cancels, and replays of the program."""
 
     def may(self, needed: Role) -> bool:
-        """Return whether this role permits what needs the role `needed`."""
-        return self is Role.OPERATE or needed is Role.LOOK
+        """Return whether this role permits what needs the role `needed`: each permits the earlier
+        ones."""
+        order = [*Role]
+        return order.index(self) >= order.index(needed)
 
 
 class Face(Enum):
@@ -137,7 +142,8 @@ class JobOperation(msgspec.Struct, Generic[T], frozen=True, tag=True, kw_only=Tr
     name: ClassVar[str]
     """Name in REST paths, in the audit log and as a command."""
     role: ClassVar[Role] = Role.LOOK
-    """The least role that may request it. The server's thread answers `LOOK` requests at once."""
+    """The least role that may request it. The server's thread answers `LOOK` requests at once. Requests
+    of the other roles may take long, so each has its own thread."""
     faces: ClassVar[frozenset[Face]] = EVERYWHERE
     reports: ClassVar[bool] = True
     """Whether the answer is data, which the command also prints as JSON."""
@@ -151,6 +157,11 @@ class JobOperation(msgspec.Struct, Generic[T], frozen=True, tag=True, kw_only=Tr
     def of_job(self, job: AskedJob) -> T:
         """Return the answer of a registered job. Raise RheosError if it refuses."""
         raise NotImplementedError
+
+    def of_stored(self, views: ViewReader) -> T | None:
+        """Return the answer of a job that does not run, from its checkpoints; None if only a running
+        job can answer. Raise RheosError if it refuses."""
+        return None
 
     @property
     def lasts_s(self) -> float:

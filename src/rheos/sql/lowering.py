@@ -290,13 +290,24 @@ class Lowering:
         """Return the rows for a table. If they are changes with another key than its PRIMARY KEY, fold
         them by that key.
         """
-        rows = self.stream(plan)
+        return self.folded(self.stream(plan), plan, table.name, table.key, ttl)
+
+    def folded(
+        self,
+        rows: DataStream,
+        plan: PlanNode,
+        name: str,
+        key: tuple[str, ...],
+        ttl: TimeToLive,
+    ) -> DataStream:
+        """Return the rows of a plan. If they are changes with another key than this, fold them by it.
+        `name` is that of the table to which they belong."""
         changes = rows.transformation.type.changes
-        if changes is None or not table.key:
+        if changes is None or not key:
             return rows
-        if {*changes.key} == {*table.key} and not changes.filtered:
+        if {*changes.key} == {*key} and not changes.filtered:
             return rows
-        return self.known(rows.upserts(table.key, ttl=ttl), plan, "fold", table.name, *table.key)
+        return self.known(rows.upserts(key, ttl=ttl), plan, "fold", name, *key)
 
     def known(self, stream: DataStream, plan: PlanNode, *what: str) -> DataStream:
         """Set an id of the stream's state, derived from its tables, kind, keys and windows.

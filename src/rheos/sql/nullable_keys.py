@@ -12,6 +12,7 @@ import polars as pl
 from rheos.api.expressions import compile_expressions
 from rheos.api.streams import DataStream
 from rheos.core.graph.changelog import INSERT, OP, Changes
+from rheos.core.graph.nullable_names import absence_name, value_name
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.sql import types
 
@@ -29,6 +30,10 @@ class NullableKeys:
     of: tuple[str, ...]
     """Keys that may be null."""
 
+    def of_keys(self, keys: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns without nulls for some of the keys."""
+        return _named(keys, self.of)
+
     def keyed(self) -> KeyedStream:
         return self.stream.key_by(*self.keys)
 
@@ -36,10 +41,10 @@ class NullableKeys:
         """Restore the original keys in a result computed by key."""
         if not self.of:
             return found
-        hidden = {name for key in self.of for name in (_value(key), _absence(key))}
+        hidden = {name for key in self.of for name in (value_name(key), absence_name(key))}
         there, changing = {*found.schema.names}, found.transformation.type.changes is not None
         exprs = [
-            pl.when(~pl.col(_absence(key))).then(pl.col(_value(key))).alias(key)
+            pl.when(~pl.col(absence_name(key))).then(pl.col(value_name(key))).alias(key)
             for key in self.of
             if key not in there
         ]
@@ -74,8 +79,8 @@ def not_null(stream: DataStream, keys: Sequence[str]) -> NullableKeys:
     if not of:
         return NullableKeys(stream, tuple(keys), of)
     kinds = {key: types.of_arrow(stream.schema.field(key).type) for key in of}
-    added = [pl.col(key).fill_null(any_value(kinds[key])).alias(_value(key)) for key in of]
-    added += [pl.col(key).is_null().alias(_absence(key)) for key in of]
+    added = [pl.col(key).fill_null(any_value(kinds[key])).alias(value_name(key)) for key in of]
+    added += [pl.col(key).is_null().alias(absence_name(key)) for key in of]
     changes = stream.transformation.type.changes
     if changes is not None:
         changes = replace(changes, key=_named(changes.key, of))
@@ -85,16 +90,8 @@ def not_null(stream: DataStream, keys: Sequence[str]) -> NullableKeys:
 
 
 def _named(keys: Sequence[str], of: Sequence[str]) -> tuple[str, ...]:
-    named = [_value(key) if key in of else key for key in keys]
-    return (*named, *(_absence(key) for key in of if key in keys))
-
-
-def _value(key: str) -> str:
-    return f"{key} if not null"
-
-
-def _absence(key: str) -> str:
-    return f"{key} is null"
+    named = [value_name(key) if key in of else key for key in keys]
+    return (*named, *(absence_name(key) for key in of if key in keys))
 
 
 def any_value(kind: pl.DataType) -> pl.Expr:

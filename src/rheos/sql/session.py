@@ -31,6 +31,7 @@ from rheos.sql.explain import explained
 from rheos.sql.functions import called, resolved
 from rheos.sql.inserted_rows import InsertedPlan, InsertedRows
 from rheos.sql.lowering import Lowering
+from rheos.sql.materialized_views import MaterializedView
 from rheos.sql.nullable_keys import with_changes
 from rheos.sql.plan import EventTimePlan, PlanNode
 from rheos.sql.plan_pushdown import pushed
@@ -67,8 +68,8 @@ class SqlSession:
         """Tables whose rows the statements update or delete, in lower case."""
         self.say: Callable[[str], None] = print
         """Function that EXPLAIN, SHOW TABLES and DESCRIBE print with."""
-        self.inserts: list[Insert] = []
-        """Statements of INSERT INTO."""
+        self.writes: list[Insert | MaterializedView] = []
+        """Statements whose rows the job writes or keeps: INSERT INTO and CREATE MATERIALIZED VIEW."""
         self._results = 0
         """Number of queries without a name of their own."""
         self._lowered = 0
@@ -80,8 +81,18 @@ class SqlSession:
 
     @property
     def written(self) -> list[tuple[str, PlanNode]]:
-        """Return the tables that INSERT INTO writes, with their plans."""
-        return [(each.table.name, each.plan) for each in self.inserts]
+        """Return the tables that INSERT INTO writes and the materialized views, with their plans."""
+        return [(each.name, each.plan) for each in self.writes]
+
+    def forget_view(self, name: str) -> None:
+        """Forget a materialized view that is not yet part of the program."""
+        done, new = self.writes[: self._lowered], self.writes[self._lowered :]
+        folded = name.casefold()
+        self.writes = done + [
+            each
+            for each in new
+            if not (isinstance(each, MaterializedView) and each.name.casefold() == folded)
+        ]
 
     def register(self, name: Any, table: DataStream | Lookup) -> None:
         """Make a stream or a lookup known to queries. Raise ProgramError."""
@@ -187,21 +198,21 @@ class SqlSession:
         self.write()
 
     def carry_out(self, sql: SqlText, statement: exp.Expr) -> None:
-        """Execute a statement; its inserts take effect with the next `write`. Raises ProgramError,
-        SchemaError."""
+        """Execute a statement; its inserts and materialized views take effect with the next `write`.
+        Raises ProgramError, SchemaError."""
         site = sql.site_of(statement) or call_site()
         with done_for(site), located(site), _add_sql(sql, statement):
             ScriptStatements(sql, self).run(statement)
 
     def write(self) -> None:
-        """Add the INSERTs since the last call to the program, planned together. Raise ProgramError or
-        SchemaError."""
-        new = self.inserts[self._lowered :]
-        self._lowered = len(self.inserts)
+        """Add the INSERTs and materialized views since the last call to the program, planned together.
+        Raise ProgramError or SchemaError."""
+        new = self.writes[self._lowered :]
+        self._lowered = len(self.writes)
         for each, plan in zip(new, pushed([each.plan for each in new]), strict=True):
             site = each.sql.site_of(each.node) or call_site()
             with done_for(site), located(site), _add_sql(each.sql, each.node):
-                each.write(self.lowering.by_key(plan, each.table, each.ttl))
+                each.write(self.lowering, plan)
 
     def model(self, sql: SqlText, name: str, query: exp.Expr) -> None:
         """Make a query known by a name. Raise ProgramError or SchemaError."""

@@ -23,6 +23,7 @@ from rheos.sql.create_table import columns_of_query, create_table
 from rheos.sql.expressions.table import Compiler
 from rheos.sql.functions import resolved
 from rheos.sql.inserted_rows import InsertedRows, known_rows, tables_read
+from rheos.sql.materialized_views import materialized_view, split_key
 from rheos.sql.plan import Columns, PlanNode, SqlColumn, projected, renamed
 from rheos.sql.ranking import check_result
 from rheos.sql.scope import NameScope
@@ -34,8 +35,8 @@ from rheos.sql.values import value_rows
 from rheos.sql.view_watermarks import split_watermark, with_watermark
 
 if TYPE_CHECKING:
-    from rheos.api.streams import DataStream
     from rheos.api.time_to_live import TimeToLive
+    from rheos.sql.lowering import Lowering
     from rheos.sql.session import SqlSession
 
 
@@ -52,7 +53,17 @@ _STATEMENTS = (
     "EXPLAIN, SHOW and DESCRIBE"
 )
 _OF_VIEWS = (exp.TemporaryProperty, exp.MaterializedProperty, exp.SchemaCommentProperty)
-"""Clauses of CREATE VIEW without an effect on its rows."""
+"""Clauses of CREATE VIEW without an effect on its rows. MATERIALIZED makes the rows readable."""
+
+
+def _properties(node: exp.Create) -> Sequence[exp.Expr]:
+    """Return the clauses of CREATE VIEW between its keywords."""
+    properties = node.args.get("properties")
+    return [] if properties is None else list(properties.expressions)
+
+
+def _is_materialized(node: exp.Create) -> bool:
+    return any(isinstance(each, exp.MaterializedProperty) for each in _properties(node))
 
 
 def _changing(query: exp.Expr) -> exp.Expr:
@@ -84,8 +95,15 @@ class Insert:
     ttl: TimeToLive
     """Time to live of the state that folds changes by the key of the table."""
 
-    def write(self, rows: DataStream) -> None:
-        """Write the rows. Raise ProgramError if they change and the sink only appends."""
+    @property
+    def name(self) -> str:
+        """Name of the table."""
+        return self.table.name
+
+    def write(self, lowering: Lowering, plan: PlanNode) -> None:
+        """Write the rows of the plan after pushdown. Raise ProgramError if they change and the sink
+        only appends."""
+        rows = lowering.by_key(plan, self.table, self.ttl)
         if isinstance(self.sink, CollectsRows):
             rows.collect(self.table.name)
             return
@@ -172,9 +190,12 @@ class ScriptStatements:
                 hint = "choose another name, or write CREATE OR REPLACE"
                 raise self.sql.error(f"the table {name!r} already exists", named, hint)
         if kind == "VIEW":
-            plan = self._view(node, name)
-            catalog.remove(name)
+            plan, key = self._view(node, name)
+            self._forget(name)
             catalog.add(name, plan)
+            if _is_materialized(node):
+                view = materialized_view(self.sql, node, name, plan, key, self.session.ttl or FOREVER)
+                self.session.writes.append(view)
         elif node.expression is not None:
             self._table_of_query(node, name)
         else:
@@ -183,12 +204,20 @@ class ScriptStatements:
             catalog.declare(table)
         catalog.written[name.casefold()] = self.sql.statement(node)
 
-    def _view(self, node: exp.Create, name: str) -> PlanNode:
-        for each in node.args["properties"].expressions if node.args.get("properties") else []:
+    def _view(self, node: exp.Create, name: str) -> tuple[PlanNode, exp.PrimaryKey | None]:
+        """Return the rows of a view, and the key that the statement declares."""
+        for each in _properties(node):
             if not isinstance(each, _OF_VIEWS):
                 raise self.sql.not_computed(each)
         listed = node.this.expressions if isinstance(node.this, exp.Schema) else []
         columns, watermark = split_watermark(listed)
+        columns, key = split_key(columns)
+        if key is not None and not _is_materialized(node):
+            raise self.sql.error(
+                "only a materialized view has a PRIMARY KEY",
+                key,
+                f"write CREATE MATERIALIZED VIEW {name}, or leave out the key",
+            )
         if node.expression is None:
             raise self.sql.error(
                 "CREATE VIEW needs a query",
@@ -204,7 +233,8 @@ class ScriptStatements:
             )
         if columns:
             plan = renamed(plan, tuple(each.name for each in columns))
-        return plan if watermark is None else with_watermark(self.sql, plan, watermark)
+        plan = plan if watermark is None else with_watermark(self.sql, plan, watermark)
+        return plan, key
 
     def _table_of_query(self, node: exp.Create, name: str) -> None:
         """Create a table with the columns of a query, and insert its rows."""
@@ -227,10 +257,16 @@ class ScriptStatements:
                 known = catalog.functions.pop(each.name.casefold(), None) is not None
             else:
                 known = catalog.knows(each.name)
-                catalog.remove(each.name)
+                self._forget(each.name)
             if not known and not node.args.get("exists"):
                 kind, names = node.args["kind"].lower(), catalog.names.values()
                 raise self.sql.unknown(kind, each.name, each, names, "the tables are")
+
+    def _forget(self, name: str) -> None:
+        """Forget a table or view. If it is a materialized view of this script, the job will not keep
+        its rows."""
+        self.session.catalog.remove(name)
+        self.session.forget_view(name)
 
     # --- INSERT ---------------------------------------------------------------------------------------
 
@@ -282,7 +318,7 @@ class ScriptStatements:
             return
         sink = target.options.sink(target)
         ttl = self.session.ttl or FOREVER
-        self.session.inserts.append(Insert(self.sql, node, target, plan, sink, ttl))
+        self.session.writes.append(Insert(self.sql, node, target, plan, sink, ttl))
 
     def _add(self, node: exp.Expr, target: DeclaredTable, rows: InsertedRows, plan: PlanNode) -> None:
         """Add the rows of a plan to a table without a connector. Raise ProgramError."""

@@ -16,11 +16,14 @@ from sqlglot import exp
 
 from rheos.api.environment import Environment
 from rheos.cli.shell.current_rows import CurrentRows, cell, drawn
+from rheos.cli.shell.view_tables import ViewTables
+from rheos.cli.terminal import say
 from rheos.core.errors import ConfigurationError, Site
 from rheos.core.graph.validate import unbounded_sources
 from rheos.core.known_names import names_hint
 from rheos.core.protocol.shown_rows import values_of
 from rheos.core.site import done_for
+from rheos.ops.views.job_views import JobViews
 from rheos.runtimes.job import JobState, JobStatus
 from rheos.runtimes.job_handle import JobHandle
 from rheos.sql.dialect import parse
@@ -78,12 +81,16 @@ class ShellSession:
     """Executes the user's input. With `live`, rows of a running query are shown as a table that is
     redrawn, otherwise line by line."""
 
-    def __init__(self, env: Environment, console: Console, *, live: bool) -> None:
+    def __init__(
+        self, env: Environment, console: Console, *, live: bool, views: JobViews | None = None
+    ) -> None:
+        """Begin a session. If `views` are those of a job, queries read them as tables."""
         slots = _OTHER_JOBS * (env._parallelism + 1)
         env._config = replace(env._config, extra_slots=slots)
         self._env = env
         self._console = console
         self._live = live
+        self._views = None if views is None else ViewTables(env, views)
         self._sql: SqlSession = env._sql_session()
         self._sql.say = self._say
         self._number = 0
@@ -94,7 +101,8 @@ class ShellSession:
 
     def tables(self) -> dict[str, list[str]]:
         """Return the known tables and their columns."""
-        return self._sql.catalog.columns()
+        views = {} if self._views is None else self._views.columns()
+        return {**views, **self._sql.catalog.columns()}
 
     def run(self, text: str, file: str | None = None) -> None:
         """Run all statements in the text, or one command. Raises the error of the first that fails."""
@@ -169,6 +177,8 @@ class ShellSession:
                 self._say(f"{job.name} runs")
 
     def _query(self, sql: SqlText, statement: exp.Expr) -> None:
+        if self._views is not None and (read := self._views.read(statement)) is not None:
+            say(read, error=True)
         stream = self._sql.stream(sql, statement)
         stream.collect(_RESULT)
         rows = CurrentRows(stream.schema.names, stream._type.changes)

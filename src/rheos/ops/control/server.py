@@ -28,7 +28,7 @@ from rheos.runtimes.operation_contract import AskedJob, JobOperation, Role
 
 _LOOK_EVERY_MS = 250
 _MAX_AT_WORK = 8
-"""Maximum number of operations of the role `OPERATE` that run at a time."""
+"""Maximum number of operations that run at a time, without those of the role `LOOK`."""
 
 
 class CommandServer:

@@ -87,7 +87,7 @@ def _holder(name: str, table: Any, path: Path) -> Holder:
     role, token = table["role"], table["token"]
     if role not in [each.value for each in Role]:
         raise ConfigurationError(
-            f"{where} has the unknown role {role!r}", hint='use "look" or "operate"'
+            f"{where} has the unknown role {role!r}", hint='use "look", "read" or "operate"'
         )
     if not isinstance(token, str) or len(token) < _SHORTEST_TOKEN or not token.isascii():
         raise ConfigurationError(

@@ -154,7 +154,7 @@ class Dashboard:
             try:
                 body = await _body(request, operation)
                 work = partial(self._run, operation, request, holder, body)
-                aside = operation.takes_long or operation.role is not Role.LOOK
+                aside = operation.takes_long or operation.role is Role.OPERATE
                 found = await (self._operating.run(work) if aside else asyncio.to_thread(work))
             except RheosError as error:
                 return _refusal(error)
@@ -171,7 +171,7 @@ class Dashboard:
         asked = RestRequest(self._jobs, job, query, body, self._replays)
         for name, values in query.items():
             check_value(name, values)
-        if operation.role is Role.LOOK:
+        if operation.role is not Role.OPERATE:
             return msgspec.json.encode(operation.run(asked))
         assert job is not None, "operations that change something belong to a job"
 

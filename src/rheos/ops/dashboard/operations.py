@@ -73,6 +73,8 @@ class Operation:
     """Parameters by name. Each may occur several times."""
     takes_long: bool = False
     """Whether it may take minutes although it only reads."""
+    reads: bool = False
+    """Whether it returns rows, for which the role `LOOK` is not enough."""
     deprecated: bool = False
     """Whether it is an old name of another operation, which the next release removes."""
 
@@ -83,7 +85,9 @@ class Operation:
 
     @property
     def role(self) -> Role:
-        return Role.LOOK if self.body is None else Role.OPERATE
+        if self.body is not None:
+            return Role.OPERATE
+        return Role.READ if self.reads else Role.LOOK
 
     @property
     def method(self) -> str:
@@ -210,7 +214,7 @@ _OF_REST = (
 def _of_table(kind: type[JobOperation[Any]]) -> Operation:
     """Return the REST operation of a job operation. Its fields become the body, or query parameters."""
     arguments = arguments_of(kind)
-    looks = kind.role is Role.LOOK
+    looks = kind.role is not Role.OPERATE
 
     def run(asked: RestRequest) -> Any:
         given = (
@@ -228,6 +232,7 @@ def _of_table(kind: type[JobOperation[Any]]) -> Operation:
         answer_type(kind),
         None if looks else body_of(kind) if arguments else EmptyBody,
         {name: QueryParameter(of.help, of.meaning) for name, of in arguments.items()} if looks else {},
+        reads=kind.role is Role.READ,
     )
 
 

@@ -35,6 +35,7 @@ from rheos.ops.control.job_list import (
 )
 from rheos.ops.control.job_logs import MAX_LINES, LoggedLine, log_path, newest_lines
 from rheos.ops.control.registry import LOST, EndedJob, JobRecord, Registry, newest_drivers
+from rheos.ops.control.stored_views import views_in
 from rheos.ops.dashboard.readiness import Readiness
 from rheos.runtimes.driver.driver_logs import JOBS
 from rheos.runtimes.health.kinds.job_state import WHAT_TO_DO
@@ -333,10 +334,15 @@ def logs(served: Served, wanted: Sequence[str]) -> list[LoggedLine]:
 
 
 def asked(served: Served, operation: JobOperation[T]) -> T:
-    """Return the job's answer to an operation. Raise NotRunningError if the job does not run here."""
-    if operation.role is not Role.LOOK:
+    """Return the job's answer to an operation. Raise NotRunningError if it needs a running job, and the
+    job does not run here."""
+    if operation.role is Role.OPERATE:
         return JobClient(running(served), _OPERATE_TIMEOUT_S).ask(operation)
     if isinstance(served, StoredJob):
+        if served.directory is not None:
+            answer = operation.of_stored(views_in(served.job, served.directory))
+            if answer is not None:
+                return answer
         what = f"only a running job has its {operation.name}"
         raise NotRunningError(f"the job {served.job!r} is not running: {what}")
     return _client(served).ask(operation)

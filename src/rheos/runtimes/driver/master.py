@@ -49,6 +49,7 @@ from rheos.core.checkpoint.events import (
     WriteSavepoint,
 )
 from rheos.core.checkpoint.lifecycle import LifecycleState
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.errors import (
     CheckpointError,
     OutOfMemoryError,
@@ -105,6 +106,7 @@ from rheos.runtimes.driver.subtask_reports import SubtaskReports
 from rheos.runtimes.driver.waits import Waits, call_wait
 from rheos.runtimes.host.stores import check_writable
 from rheos.runtimes.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus, JobWait
+from rheos.runtimes.views.reader import ViewReader
 
 
 class Master:
@@ -196,6 +198,9 @@ class Master:
         )
         self._drift = SourceDrift()
         self._collected = CollectedResults(plan)
+        self._stored: tuple[CheckpointCompleted, ...] = ()
+        self.views = ViewReader(store, lambda: self._stored)
+        """Reads the rows of materialized views, for any thread."""
         self._end: EndJob | None = None
         self._requests: deque[CancelRequested | LeaveRequested] = deque()
         self._changed = False
@@ -367,7 +372,8 @@ class Master:
         if self._changed:
             self._changed = False
             self._status = self._status_view.now(self._end, self._running_s())
-            self._kept = tuple(map(checkpoint_info, self._coordinator.kept))
+            self._stored = tuple(self._coordinator.kept)
+            self._kept = tuple(map(checkpoint_info, self._stored))
             self._decisions = self._coordinator.decisions()
             if self._coordinator.kept:
                 self._metrics.completed(self._coordinator.kept[-1], self._clock.monotonic_us())

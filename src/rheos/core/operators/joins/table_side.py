@@ -323,11 +323,12 @@ def _without_nulls(column: pa.Array) -> tuple[pa.Array, pa.Array]:
         column = column.dictionary_decode()
     there = column.is_valid()
     if column.null_count:
-        column = pc.if_else(there, column, _any_value(column.type))
+        column = pc.if_else(there, column, any_value(column.type))
     return there, column
 
 
-def _any_value(kind: pa.DataType) -> pa.Scalar:
+def any_value(kind: pa.DataType) -> pa.Scalar:
+    """Return the placeholder of a null in a column without nulls."""
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return pa.scalar("", kind)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):

@@ -1,0 +1,439 @@
+"""Reads views from the checkpoints of a job, or from a savepoint.
+
+A look-up reads the files of one subtask, and of these only the rows of the key's group. A scan reads
+group by group, so it holds a few groups in memory. Its pages follow the order of the groups, and
+within a group the order in which the job stored the rows. That order is fixed by the checkpoint, so a
+token `CHECKPOINT-GROUP-ROW` continues a scan, in any process.
+
+Retention may delete a file while it is read. Then a new read starts over at a newer checkpoint, and a
+later page is refused: it never mixes two checkpoints.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.restored_state import read_part
+from rheos.core.errors import CheckpointError, ConfigurationError, TransportError
+from rheos.core.graph.nullable_names import absence_name, value_name
+from rheos.core.known_names import names_hint
+from rheos.core.operators.joins.table_side import any_value
+from rheos.core.operators.view import ROWS, ViewColumn, current_rows, view_columns
+from rheos.core.protocol.ids import CheckpointId, OperatorId
+from rheos.core.protocol.key_groups import group_range
+from rheos.core.protocol.ports import Store
+from rheos.core.protocol.shown_rows import rows_values
+from rheos.core.protocol.snapshots import IN_FLIGHT, StateHandle
+from rheos.core.state import format as state_format
+from rheos.core.state.key_groups import key_groups
+from rheos.core.state.parts import GROUP
+from rheos.runtimes.views.answers import MAX_PAGE_ROWS, ViewInfo, ViewPage, ViewRequest
+from rheos.runtimes.views.conditions import Condition, conditions_of
+from rheos.runtimes.views.files import FileCache
+from rheos.runtimes.views.values import key_values
+
+WITHIN_S = 20.0
+"""Maximum time of a read."""
+_PAGE_BYTES = 16 << 20
+"""Bytes of Arrow after which a page ends early."""
+_ROWS_AT_ONCE = 1 << 16
+"""Number of stored rows that a scan reads at a time, approximately; at least one key group."""
+_NUMBER = "__number"
+"""Column with the number of a row among those of its key group."""
+_TRIES = 3
+_REMEMBERED = 16
+"""Number of checkpoints whose scans can continue from the cache after retention has dropped them."""
+_TOKEN = re.compile(r"(\d{1,18})-(\d{1,6})-(\d{1,18})")
+
+
+class _GoneError(CheckpointError):
+    """A file of the checkpoint no longer exists."""
+
+
+@dataclass(frozen=True)
+class _View:
+    """A view in one checkpoint."""
+
+    entry: CheckpointCompleted
+    operator: OperatorId
+    columns: tuple[ViewColumn, ...]
+
+    @property
+    def name(self) -> str:
+        return self.entry.operators[self.operator]
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+    @property
+    def key(self) -> list[str]:
+        return [column.name for column in self.columns if column.of_key]
+
+    @property
+    def width(self) -> int:
+        """Return the number of subtasks that own its rows."""
+        return self.entry.width(self.operator)
+
+    @property
+    def handles(self) -> list[StateHandle]:
+        """Return the parts of the view, those of each subtask in the order in which they apply."""
+        return [
+            each for each in self.entry.handles if each.operator == self.operator and each.state == ROWS
+        ]
+
+    def info(self) -> ViewInfo:
+        return ViewInfo(
+            name=self.name,
+            columns={column.name: column.type for column in self.columns},
+            key=self.key,
+            checkpoint=self.entry.checkpoint,
+            completed_ms=self.entry.completed_ms,
+        )
+
+
+@dataclass(frozen=True)
+class _Position:
+    """The first row of a page: its key group, and its number among the rows of that group."""
+
+    group: int = 0
+    row: int = 0
+
+
+class ViewReader:
+    """Reads the views of one job. Any thread may use it.
+
+    Args:
+        store: The store whose paths the checkpoints name.
+        retained: Returns the checkpoints that exist, oldest first.
+        cache: The cache of files.
+        now_s: Monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        retained: Callable[[], Sequence[CheckpointCompleted]],
+        cache: FileCache | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._retained = retained
+        self._cache = FileCache() if cache is None else cache
+        self._now_s = now_s
+        self._read: OrderedDict[CheckpointId, CheckpointCompleted] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def views(self) -> list[ViewInfo]:
+        """Return the views of the newest readable checkpoint.
+
+        Raises:
+            CheckpointError: No checkpoint can be read.
+        """
+        return [view.info() for view in _views(self._entry(None))]
+
+    def view_page(self, asked: ViewRequest) -> ViewPage:
+        """Return the rows of a key, or one page of a scan.
+
+        Raises:
+            ConfigurationError: The view, a column, the key or the condition is unknown or does not fit.
+            CheckpointError: No checkpoint can be read, or the one of an earlier page is gone.
+            TransportError: The store did not answer in time.
+        """
+        if not 1 <= asked.limit <= MAX_PAGE_ROWS:
+            raise ConfigurationError(
+                f"{asked.limit} rows are too many for one page"
+                if asked.limit > MAX_PAGE_ROWS
+                else f"a page cannot have {asked.limit} rows",
+                hint=f"ask for up to {MAX_PAGE_ROWS} rows, and continue with the token of the page",
+            )
+        number, position = _continued(asked)
+        for tries_left in reversed(range(_TRIES)):
+            entry = self._entry(number)
+            try:
+                page = self._page(_view(entry, asked.view), asked, position)
+            except _GoneError:
+                if number is not None:
+                    raise self._gone_error(number) from None
+                if not tries_left:
+                    raise
+                continue
+            self._remember(entry)
+            return page
+        raise AssertionError("unreachable")
+
+    # --- checkpoints ----------------------------------------------------------------------------------
+
+    def _entry(self, number: int | None) -> CheckpointCompleted:
+        """Return a checkpoint: the newest if `number` is None."""
+        retained = self._retained()
+        if number is not None:
+            known = {entry.checkpoint: entry for entry in retained}
+            with self._lock:
+                found = known.get(CheckpointId(number)) or self._read.get(CheckpointId(number))
+            if found is None:
+                raise self._gone_error(number)
+            return found
+        if not retained:
+            raise CheckpointError(
+                "the job has no checkpoint yet, so its views cannot be read",
+                hint="wait for the first one: `rheos checkpoints` lists them",
+            )
+        whole = [entry for entry in retained if not _has_rows_in_flight(entry)]
+        if not whole:
+            raise CheckpointError(
+                "the job's checkpoints have overtaken rows, so its views are not up to date in them",
+                hint="wait until the backpressure ends, or remove unaligned_after from the settings",
+            )
+        return whole[-1]
+
+    def _gone_error(self, number: int) -> CheckpointError:
+        known = ", ".join(str(entry.checkpoint) for entry in self._retained())
+        return CheckpointError(
+            f"checkpoint {number} is gone, because newer ones have replaced it",
+            hint=f"start the scan again (the checkpoints are {known or 'none'}), or keep more of them: "
+            "rh.Checkpoints(retain=...)",
+        )
+
+    def _remember(self, entry: CheckpointCompleted) -> None:
+        with self._lock:
+            self._read[entry.checkpoint] = entry
+            self._read.move_to_end(entry.checkpoint)
+            while len(self._read) > _REMEMBERED:
+                self._read.popitem(last=False)
+
+    # --- rows -----------------------------------------------------------------------------------------
+
+    def _page(self, view: _View, asked: ViewRequest, position: _Position) -> ViewPage:
+        deadline_s = self._now_s() + WITHIN_S
+        columns = _chosen(view, asked.columns)
+        conditions = [] if asked.where is None else conditions_of(asked.where, view.names)
+        after: _Position | None = None
+        if asked.key is not None:
+            rows = _filtered(self._looked_up(view, asked.key, deadline_s), conditions)
+        else:
+            rows, after = self._scanned(view, conditions, asked.limit, position, deadline_s)
+        if after is not None:
+            self._keep_files(view, deadline_s)
+        rows = rows.select(columns)
+        number = view.entry.checkpoint
+        return ViewPage(
+            view=view.name,
+            checkpoint=number,
+            completed_ms=view.entry.completed_ms,
+            columns=columns,
+            rows=[] if asked.arrow else _values(rows),
+            next=None if after is None else f"{number}-{after.group}-{after.row}",
+            data=_stream(rows) if asked.arrow else b"",
+        )
+
+    def _looked_up(self, view: _View, key: str, deadline_s: float) -> pa.Table:
+        """Return the row of a key, or no row."""
+        handles = view.handles
+        empty = self._rows(view, handles[:1], range(0), deadline_s)
+        kinds = {name: empty.schema.field(name).type for name in view.key}
+        values = key_values(view.name, key, kinds)
+        group = _group_of(view, dict(zip(view.key, values, strict=True)))
+        owner = group * view.width // view.entry.max_parallelism
+        mine = [each for each in handles if each.subtask == owner]
+        rows = self._rows(view, mine, range(group, group + 1), deadline_s) if mine else empty
+        for name, value in zip(view.key, values, strict=True):
+            column = rows.column(name)
+            rows = rows.filter(pc.equal(column, value) if value.is_valid else pc.is_null(column))
+        return rows
+
+    def _scanned(
+        self,
+        view: _View,
+        conditions: Sequence[Condition],
+        limit: int,
+        position: _Position,
+        deadline_s: float,
+    ) -> tuple[pa.Table, _Position | None]:
+        """Return the rows of a page, and the position after it; None after the last row.
+
+        A page ends early if it has many bytes, or if half of the time has passed.
+        """
+        found: list[pa.Table] = []
+        size, left = 0, limit
+        for handles, groups in _chunks(view, position.group):
+            rows = _numbered(self._rows(view, handles, groups, deadline_s))
+            rows = _filtered(rows.filter(_select_from(rows, position)), conditions)
+            found.append(rows.slice(0, left))
+            if rows.num_rows > left:
+                after = (rows.column(name)[left].as_py() for name in (GROUP, _NUMBER))
+                return pa.concat_tables(found), _Position(*after)
+            left -= rows.num_rows
+            size += rows.nbytes
+            is_late = self._now_s() > deadline_s - WITHIN_S / 2
+            if groups.stop < view.entry.max_parallelism and (not left or size > _PAGE_BYTES or is_late):
+                return pa.concat_tables(found), _Position(groups.stop)
+        return pa.concat_tables(found), None
+
+    def _rows(
+        self, view: _View, handles: Sequence[StateHandle], groups: range, deadline_s: float
+    ) -> pa.Table:
+        """Return the current rows of key groups, and the column of their groups."""
+        parts = []
+        for handle in handles:
+            data = self._bytes(handle, deadline_s)
+            parts.append(state_format.decode(data, groups))
+        return current_rows(parts, view.names)
+
+    def _bytes(self, handle: StateHandle, deadline_s: float) -> bytes:
+        if not handle.path:
+            return read_part(self._store, handle)
+        data = self._cache.get(handle.path)
+        if data is None:
+            if self._now_s() > deadline_s:
+                raise TransportError(
+                    f"the view was not read within {WITHIN_S:g} s",
+                    hint="the store is slow: try again, when more files are in the driver's memory",
+                )
+            try:
+                data = read_part(self._store, handle)
+            except CheckpointError as error:
+                if isinstance(error.__cause__, FileNotFoundError):
+                    raise _GoneError(error.what, hint=error.hint) from error
+                raise
+            self._cache.put(handle.path, data)
+        return data
+
+    def _keep_files(self, view: _View, deadline_s: float) -> None:
+        """Read all files of a view, if they fit in the cache and time is left, so that its scan can
+        continue after retention has deleted them."""
+        if 2 * sum(handle.size_bytes for handle in view.handles) > self._cache.most_bytes:
+            return
+        for handle in view.handles:
+            if self._now_s() > deadline_s - WITHIN_S / 2:
+                return
+            self._bytes(handle, deadline_s)
+
+
+def _has_rows_in_flight(entry: CheckpointCompleted) -> bool:
+    """Return whether the checkpoint's barriers have overtaken rows. Then the views do not contain all
+    rows that the sources have read."""
+    return any(handle.state.startswith(IN_FLIGHT) and handle.rows for handle in entry.handles)
+
+
+def _views(entry: CheckpointCompleted) -> Iterator[_View]:
+    for operator, shapes in entry.states.items():
+        if ROWS in shapes and (columns := view_columns(shapes[ROWS])):
+            yield _View(entry, operator, columns)
+
+
+def _view(entry: CheckpointCompleted, name: str) -> _View:
+    views = {view.name.casefold(): view for view in _views(entry)}
+    found = views.get(name.casefold())
+    if found is None:
+        names = [view.name for view in views.values()]
+        raise ConfigurationError(
+            f"the job has no view {name!r}",
+            hint=names_hint(name, names, "the views are")
+            if names
+            else "the job has no views: create one by CREATE MATERIALIZED VIEW",
+        )
+    return found
+
+
+def _continued(asked: ViewRequest) -> tuple[int | None, _Position]:
+    """Return the checkpoint that the request names, if any, and the first row of its page."""
+    if asked.after is None:
+        return asked.checkpoint, _Position()
+    token = _TOKEN.fullmatch(asked.after)
+    if token is None or asked.key is not None:
+        raise ConfigurationError(
+            f"{asked.after!r} does not continue a scan",
+            hint="pass the token of the previous page, with the same view and condition, and no key",
+        )
+    return int(token[1]), _Position(int(token[2]), int(token[3]))
+
+
+def _chunks(view: _View, first: int) -> Iterator[tuple[list[StateHandle], range]]:
+    """Yield the parts of all key groups from `first` on, a few groups at a time."""
+    by_subtask: dict[int, list[StateHandle]] = {}
+    for handle in view.handles:
+        by_subtask.setdefault(handle.subtask, []).append(handle)
+    for subtask, handles in sorted(by_subtask.items()):
+        owned = group_range(subtask, view.width, view.entry.max_parallelism)
+        stored = sum(handle.rows for handle in handles)
+        step = max(1, len(owned) * _ROWS_AT_ONCE // max(stored, _ROWS_AT_ONCE))
+        for start in range(max(owned.start, first), owned.stop, step):
+            yield handles, range(start, min(start + step, owned.stop))
+
+
+def _numbered(rows: pa.Table) -> pa.Table:
+    """Add the number of each row among those of its group. Rows of a group follow each other."""
+    groups = rows.column(GROUP).to_numpy()
+    begins = np.flatnonzero(np.append(True, groups[1:] != groups[:-1])[: len(groups)])
+    numbers = np.arange(len(groups)) - np.repeat(begins, np.diff(begins, append=len(groups)))
+    return rows.append_column(_NUMBER, pa.array(numbers, pa.int64()))
+
+
+def _select_from(rows: pa.Table, position: _Position) -> pa.Array:
+    """Return which rows are at the position or after it."""
+    groups, numbers = (rows.column(name).to_numpy() for name in (GROUP, _NUMBER))
+    return pa.array((groups > position.group) | (numbers >= position.row))
+
+
+def _filtered(rows: pa.Table, conditions: Sequence[Condition]) -> pa.Table:
+    for condition in conditions:
+        rows = rows.filter(condition.holds(rows))
+    return rows
+
+
+def _chosen(view: _View, columns: str | None) -> list[str]:
+    """Return the columns of the answer."""
+    if columns is None:
+        return view.names
+    known = {name.casefold(): name for name in view.names}
+    chosen = []
+    for written in columns.split(","):
+        found = known.get(written.strip().casefold())
+        if found is None:
+            raise ConfigurationError(
+                f"the view {view.name!r} has no column {written.strip()!r}",
+                hint=names_hint(written.strip(), view.names, "the columns are"),
+            )
+        chosen.append(found)
+    return [*dict.fromkeys(chosen)]
+
+
+def _group_of(view: _View, key: Mapping[str, pa.Scalar]) -> int:
+    """Return the key group of a key."""
+    columns = {}
+    for name, value in key.items():
+        there = value.is_valid
+        columns[name] = value
+        columns[absence_name(name)] = pa.scalar(not there)
+        columns[value_name(name)] = value if there else any_value(value.type)
+    stored = [field.name for field in view.entry.states[view.operator][ROWS].key]
+    if any(not columns[name].is_valid for name in stored):
+        return 0  # The column cannot be null, so no row has this key.
+    arrays = [pa.array([columns[name].as_py()], columns[name].type) for name in stored]
+    batch = pa.RecordBatch.from_arrays(arrays, names=stored)
+    return int(key_groups(batch, stored, view.entry.max_parallelism)[0])
+
+
+def _values(rows: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows as values of JSON."""
+    return [row for batch in rows.to_batches() for row in rows_values(batch)]
+
+
+def _stream(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
