@@ -152,7 +152,7 @@ _SINCE = {
     "TRY_MAKE_TIMESTAMP": "4.0",
     **dict.fromkeys(("IS_VALID_UTF8", "MAKE_VALID_UTF8", "VALIDATE_UTF8", "TRY_VALIDATE_UTF8"), "4.0"),
     "QUOTE": "4.1",
-    "JARO_WINKLER": "4.3",
+    **dict.fromkeys(("JARO_WINKLER", "HMAC"), "4.3"),
 }
 """Version of Spark that has functions, by what their names begin with."""
 _NEWER = {"SPLIT(s, '', 2)": "4.1", "ASINH(": "4.2"}

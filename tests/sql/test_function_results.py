@@ -52,6 +52,11 @@ RESULTS: dict[str, Any] = {
     "ASCII('222')": 50,
     "CHR(65)": "A",
     "DECODE(6, 1, 'Southlake', 2, 'San Francisco', 'Non domestic')": "Non domestic",
+    "HMAC('', 'message')": None,
+    "FLOOR(TIMESTAMP '2026-03-01 12:34:56' TO HOUR)": _utc(2026, 3, 1, 12),
+    "CEIL(TIMESTAMP '2026-03-01 12:34:56' TO MONTH)": _utc(2026, 4, 1),
+    "CEIL(TIMESTAMP '2026-03-01 12:00:00' TO HOUR)": _utc(2026, 3, 1, 12),
+    "FLOOR(DATE '2026-03-05' TO MONTH)": dt.date(2026, 3, 1),
     # bytes
     "HEX(17)": "11",
     "HEX('Spark SQL')": "537061726B2053514C",

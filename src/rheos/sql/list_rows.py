@@ -86,6 +86,34 @@ def repeat_elements(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
     return rows.select(made.alias(value.name)).to_series()
 
 
+def insert_elements(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
+    """Return lists with an element at a place, which counts from 1, or from the end with -1. Nulls fill
+    the places between; at the place 0 the result is null. `written` is the call in the query.
+
+    Raises:
+        ComputeError: A list would be too long.
+    """
+    lists, places, elements = of_one_length(columns)
+    rows = pl.DataFrame([lists.alias("list"), places.alias("place"), elements.alias("element")])
+    size, place = pl.col("list").list.len().cast(pl.Int64), pl.col("place").cast(pl.Int64)
+    index = pl.when(place > 0).then(place - 1).when(place < 0).then(size + place + 1)
+    gap = pl.max_horizontal(pl.col("index") - pl.col("list").list.len(), -pl.col("index"), 0)
+    rows = rows.with_columns(index=index).with_columns(gap=gap)
+    check_sizes(rows["gap"] * 8, written)
+    one = pl.concat_list(pl.struct("element")).list.eval(pl.element().struct.field("element"))
+    rows = rows.with_columns(one=one)
+    nulls = pl.lit(None, dtype=elements.dtype).repeat_by("gap")
+    begin = pl.col("index").clip(lower_bound=0)
+    ahead, behind = pl.col("list").list.head(begin), pl.col("list").list.slice(begin)
+    made = (
+        pl.when(pl.col("index") < 0)
+        .then(pl.concat_list(["one", nulls, "list"]))
+        .otherwise(pl.concat_list([ahead, nulls, "one", behind]))
+    )
+    there = pl.col("list").is_not_null() & pl.col("index").is_not_null()
+    return rows.select(pl.when(there).then(made).alias(lists.name)).to_series()
+
+
 def fold_elements(
     columns: Sequence[pl.Series], *, merge: pl.Expr, names: tuple[str, ...], written: str
 ) -> pl.Series:

@@ -21,7 +21,7 @@ from rheos.sql.expressions.table import (
     computes_named,
     optional,
 )
-from rheos.sql.list_rows import PLACE, repeat_elements, zip_elements
+from rheos.sql.list_rows import PLACE, insert_elements, repeat_elements, zip_elements
 from rheos.sql.text import kind
 from rheos.sql.text_bounds import joined
 
@@ -55,6 +55,30 @@ def append(compiler: Compiler, node: exp.Anonymous) -> Typed:
         parts.reverse()
     made = pl.when(value.expr.is_not_null()).then(pl.concat_list(parts))
     return Typed(made, value.type, node)
+
+
+@computes_named("array_insert")
+def insert(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile ARRAY_INSERT(list, place, element): places count from 1, or from the end with -1. Nulls
+    fill the places between."""
+    if len(node.expressions) != 3:
+        raise compiler.sql.error(
+            f"{kind(node)} takes an ARRAY, a place and an element",
+            node,
+            "write ARRAY_INSERT(list, 1, x)",
+        )
+    of, at, what = node.expressions
+    [place] = compiler.given(_call_of(node, [at]), [SMALL_WHOLE])
+    value, element = _with_element(compiler, _call_of(node, [of, what]))
+    compute = partial(insert_elements, written=compiler.sql.written(node))
+    made = of_columns(compute, [value.expr, place.expr, element.expr], value.type)
+    return Typed(made, value.type, node)
+
+
+def _call_of(node: exp.Expr, arguments: list[exp.Expr]) -> exp.Anonymous:
+    call = exp.Anonymous(this=kind(node).removesuffix("()"), expressions=arguments)
+    call.meta.update(node.meta)
+    return call
 
 
 def _compared(value: Typed, element: Typed) -> pl.Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import hmac
 import re
 import zlib
 from functools import partial
@@ -16,6 +17,7 @@ from sqlglot import exp
 from rheos.sql import types
 from rheos.sql.expressions.table import (
     BYTES,
+    CONSTANT_TEXT,
     SMALL_WHOLE,
     TEXT,
     WHOLE,
@@ -25,7 +27,9 @@ from rheos.sql.expressions.table import (
     computes,
     computes_named,
     function,
+    optional,
 )
+from rheos.sql.text import kind
 from rheos.sql.value_functions import of_values
 
 _BINARY = pl.Binary()
@@ -78,6 +82,22 @@ def _of_base64(text: str) -> bytes | None:
         return base64.b64decode(digits + "=" * (-len(digits) % 4))
     except binascii.Error:
         return None
+
+
+@computes_named("to_binary", "try_to_binary")
+def to_binary(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile TO_BINARY(text[, 'hex']), also of 'base64' and 'utf-8'."""
+    text, *form = compiler.given(node, [TEXT, optional(CONSTANT_TEXT)])
+    match str(form[0].constant).lower() if form else "hex":
+        case "hex":
+            return Typed(unhex(text.expr), _BINARY, node)
+        case "base64":
+            return Typed(unbase64(text.expr), _BINARY, node)
+        case "utf-8" | "utf8":
+            return Typed(compiler.cast(text, _BINARY).expr, _BINARY, node)
+    raise compiler.sql.error(
+        f"{kind(node)} reads 'hex', 'base64' and 'utf-8'", form[0].node, "write TO_BINARY(s, 'hex')"
+    )
 
 
 # --- characters ---------------------------------------------------------------------------------------
@@ -181,6 +201,24 @@ def sha2(data: pl.Expr, bits: pl.Expr) -> pl.Expr:
 def _sha2(data: bytes, bits: int) -> str | None:
     known = bits in (0, 224, 256, 384, 512)
     return _digest(data, algorithm=f"sha{bits or 256}") if known else None
+
+
+_HMACS = {"SHA-1": "sha1", "SHA-224": "sha224", "SHA-256": "sha256", "SHA-384": "sha384"}
+_HMACS |= {"SHA-512": "sha512"}
+
+
+@computes_named("hmac")
+def hmac_(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile HMAC(key, message[, 'SHA-512']), by default of SHA-256."""
+    key, message, *name = compiler.given(node, [BYTES, BYTES, optional(CONSTANT_TEXT)])
+    algorithm = _HMACS.get(str(name[0].constant).upper() if name else "SHA-256")
+    if algorithm is None:
+        raise compiler.sql.error(
+            f"{kind(node)} does not know this algorithm", name[0].node, f"write {', '.join(_HMACS)}"
+        )
+    known = pl.when(key.expr.bin.size() > 0).then(key.expr)
+    made = of_values(partial(hmac.digest, digest=algorithm), [known, message.expr], _BINARY)
+    return Typed(made, _BINARY, node)
 
 
 @function("crc32", {"data": BYTES}, types.BIGINT)

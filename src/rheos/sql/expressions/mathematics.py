@@ -23,6 +23,7 @@ from rheos.sql.expressions.table import (
     computes,
     function,
 )
+from rheos.sql.expressions.times import time_to_unit
 from rheos.sql.java_numbers import rounded
 from rheos.sql.text import kind
 
@@ -90,8 +91,10 @@ def e() -> pl.Expr:
 
 @computes(exp.Ceil, exp.Floor)
 def whole(compiler: Compiler, node: exp.Ceil | exp.Floor) -> Typed:
-    compiler.sql.only(node, ("this", "decimals"))
-    digits = node.args.get("decimals")
+    compiler.sql.only(node, ("this", "decimals", "to"))
+    unit, digits = node.args.get("to"), node.args.get("decimals")
+    if unit is not None:
+        return time_to_unit(compiler, node, unit)
     if digits is not None:
         return _to_place(compiler, node, digits)
     value = _number(compiler, node.this, "CEIL" if isinstance(node, exp.Ceil) else "FLOOR")

@@ -11,7 +11,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.sql import types
-from rheos.sql.expressions.formatted import bytes_to_char, number_to_char
+from rheos.sql.expressions.string_formats import bytes_to_char, number_to_char
 from rheos.sql.expressions.table import (
     ANY,
     CONSTANT_TEXT,

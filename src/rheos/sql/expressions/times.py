@@ -221,8 +221,21 @@ def trunc(compiler: Compiler, node: exp.DateTrunc) -> Typed:
     return Typed(value.expr.dt.truncate(length), types.DATE, node)
 
 
+def time_to_unit(compiler: Compiler, node: exp.Ceil | exp.Floor, unit: exp.Expr) -> Typed:
+    """Compile FLOOR(ts TO HOUR) and CEIL(ts TO HOUR), which return the type of the time."""
+    value = time_of(compiler, node.this, kind(node))
+    length = _CUT[_known_unit(compiler, node, unit, _CUT_DAYS if value.type == types.DATE else [*_CUT])]
+    cut = value.expr.dt.truncate(length)
+    if isinstance(node, exp.Ceil):
+        cut = pl.when(cut == value.expr).then(cut).otherwise(cut.dt.offset_by(length))
+    return Typed(cut, value.type, node)
+
+
 def _unit(compiler: Compiler, node: exp.Expr, known: Sequence[str]) -> str:
-    unit_node = node.args["unit"]
+    return _known_unit(compiler, node, node.args["unit"], known)
+
+
+def _known_unit(compiler: Compiler, node: exp.Expr, unit_node: exp.Expr, known: Sequence[str]) -> str:
     unit = str(unit_node.name).upper()
     if unit not in known or not isinstance(unit_node, exp.Literal | exp.Var):
         raise compiler.sql.error(
