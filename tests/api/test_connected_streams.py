@@ -157,9 +157,43 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
         "order='time' is not known",
     ),
     (
-        "event-time order of broadcast rows",
+        "event-time order of broadcast rows without event time",
         lambda: keyed_ruled().process(KeyedRuled(), order="event_time"),
-        "() is not available with a broadcast stream",
+        'order="event_time" needs event time',
+    ),
+    (
+        "event-time order of broadcast rows without event time or key",
+        lambda: ruled().process(Ruled(), order="event_time"),
+        'order="event_time" needs event time',
+    ),
+    (
+        "event-time order without a key",
+        lambda: connected().process(Both(), order="event_time"),
+        "order='event_time' needs a key or a broadcast stream",
+    ),
+    (
+        "late rows in the order of arrival",
+        lambda: keyed().process(Keyed(), late=("side_output", "deliver")),
+        'late="deliver" needs order="event_time"',
+    ),
+    (
+        "something else with late rows",
+        lambda: keyed().process(Keyed(), order="event_time", late="drop"),  # type: ignore[arg-type]
+        "late='drop' is not known",
+    ),
+    (
+        "late rows of three streams",
+        lambda: keyed().process(Keyed(), order="event_time", late=("deliver",) * 3),  # type: ignore[arg-type]
+        "is not known",
+    ),
+    (
+        "the side output of rows that are delivered",
+        lambda: (
+            keyed()
+            .process(Keyed(), order="event_time", late=("side_output", "deliver"))
+            .side_output("late_right")
+        ),
+        "late_right",
     ),
     (
         "event-time order without event time",

@@ -405,6 +405,11 @@ def connected() -> dict[str, Wanted]:
                 "late payments": [],
                 "entries": [{"what": what, "amount": amount} for what, amount in entries],
                 "judged": [{"order": i, "name": name} for i, name in judged],
+                "above": [{"order": i, "limit": 70} for i, n in orders if n > 70],
+                "erased": [
+                    {"user": "bo", "visits": 1, "late": False},
+                    {"user": "ada", "visits": 2, "late": True},
+                ],
                 "pages": [{"orders": [i, i + 1, i + 2]} for i in range(0, 12, 3)],
             }
         )

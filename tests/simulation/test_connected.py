@@ -8,12 +8,14 @@ from dataclasses import replace
 import pytest
 
 from rheos.core.task.config import Guarantee
-from tests.worlds.connected_programs import BROADCAST, CONNECTED, FOLLOWED
+from tests.worlds.connected_programs import BROADCAST, CONNECTED, FOLLOWED, RULED, RULED_ALWAYS
 from tests.worlds.programs import CheckedProgram
 from tests.worlds.worlds import Climate, draw_world
 
+PROGRAMS = (CONNECTED, BROADCAST, FOLLOWED, RULED, RULED_ALWAYS)
 
-@pytest.mark.parametrize("program", [CONNECTED, BROADCAST, FOLLOWED], ids=lambda program: program.name)
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 @pytest.mark.parametrize(
     ("climate", "seed"), [(Climate.STALLS, 1), (Climate.MOVES, 3)], ids=lambda value: str(value)
 )

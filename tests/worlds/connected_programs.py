@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import polars as pl
 
 from rheos.api.streams import DataStream
 from rheos.core.graph.connected_functions import (
+    BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     ProcessContext,
@@ -228,3 +230,125 @@ def _check_broadcast(rows: list[Arrived], outputs: Outputs) -> None:
 
 
 BROADCAST = CheckedProgram("broadcast", _broadcast, _check_broadcast, _check_broadcast)
+
+
+# --- rules in event time ------------------------------------------------------------------------------
+
+
+@dataclass
+class Ruled:
+    """A row, or -1 at a timer; a digest of the rules before it, in their order; whether it was late."""
+
+    k: int
+    i: int
+    digest: int
+    late: bool
+    timer: int
+
+
+class _Rules:
+    """The broadcast state of both functions."""
+
+    rules: Any
+
+    def digest(self) -> int:
+        return int(self.rules.get(0, 0))
+
+    def process_broadcast_element(self, rule: Any, ctx: ProcessContext) -> None:
+        self.rules[0] = _with_rule(self.digest(), rule.i, late=ctx.is_late)
+
+
+def _with_rule(digest: int, i: int, *, late: bool) -> int:
+    return (digest * 31 + 2 * i + late + 1) % (1 << 40)
+
+
+class KeyedRules(_Rules, KeyedBroadcastProcessFunction):
+    rules = BroadcastState(int, int)
+    n = ValueState(int, default=0)
+
+    def process_element(self, row: Any, ctx: KeyedContext) -> Iterator[Ruled]:
+        self.n.value += 1
+        if not ctx.is_late:
+            ctx.timers.register(ctx.timestamp + TIMER_MS)
+        yield Ruled(ctx.key, row.i, self.digest(), ctx.is_late, 0)
+
+    def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[Ruled]:
+        yield Ruled(ctx.key, -1, self.digest(), ctx.is_late, timestamp)
+
+
+class PlainRules(_Rules, BroadcastProcessFunction):
+    rules = BroadcastState(int, int)
+
+    def process_element(self, row: Any, ctx: ProcessContext) -> Iterator[Ruled]:
+        yield Ruled(row.k, row.i, self.digest(), ctx.is_late, 0)
+
+
+def _is_rule(i: int) -> bool:
+    return i % _RULE_EVERY == 0
+
+
+def _ruled(rows: DataStream, late: Any) -> Mapping[str, DataStream]:
+    rules = rows.filter(pl.col("i") % _RULE_EVERY == 0).select("i", "at").broadcast()
+    events = rows.filter(pl.col("i") % _RULE_EVERY > 0)
+    keyed = events.key_by("k").connect(rules)
+    found = keyed.process(KeyedRules(), order="event_time", late=late)
+    plain = events.connect(rules).process(PlainRules(), order="event_time", late=late)
+    tags = LATE_OF_TWO if late == "side_output" else ()
+    sides = {tag: found.side_output(tag) for tag in tags}
+    return {"out": found, "plain": plain, **sides}
+
+
+def _ruled_in_time(rows: DataStream) -> Mapping[str, DataStream]:
+    return _ruled(rows, "side_output")
+
+
+def _ruled_always(rows: DataStream) -> Mapping[str, DataStream]:
+    return _ruled(rows, "deliver")
+
+
+def _check_ruled_in_time(rows: list[Arrived], outputs: Outputs) -> None:
+    late = [row for row in rows if row.at <= row.wm]
+    _check_ruled([row for row in rows if row.at > row.wm], outputs)
+    for number, tag in enumerate(LATE_OF_TWO):
+        # Rules that are late are emitted once, not by each subtask.
+        same((out["i"] for out in outputs[tag]), (r.i for r in late if _is_rule(r.i) == number), tag)
+
+
+def _place(row: Arrived) -> tuple[int, bool]:
+    """Return the place of a row among all: of one time, late rows come first."""
+    return (row.at, True) if row.at > row.wm else (row.wm + 1, False)
+
+
+def _check_ruled(rows: list[Arrived], outputs: Outputs) -> None:
+    rules = sorted((*_place(row), row.at, row.i) for row in rows if _is_rule(row.i))
+    digests = [((-(1 << 62), False), 0)]
+    for at, in_time, _, i in rules:
+        digests.append(((at, in_time), _with_rule(digests[-1][1], i, late=not in_time)))
+
+    def digest_at(place: tuple[int, bool]) -> int:
+        return digests[bisect_right(digests, place, key=lambda each: each[0]) - 1][1]
+
+    wanted, timers = [], set[tuple[int, int]]()
+    for row in rows:
+        if not _is_rule(row.i):
+            wanted.append((row.k, row.i, digest_at(_place(row)), row.at <= row.wm, 0))
+            if row.at > row.wm:
+                timers.add((row.k, row.at + TIMER_MS))
+    fired = [(k, -1, digest_at((at, True)), False, at) for k, at in timers]
+    for name, expected in (("out", wanted + fired), ("plain", wanted)):
+        found = ((o["k"], o["i"], o["digest"], o["late"], o["timer"]) for o in outputs[name])
+        same(found, expected, name)
+
+
+def _check_ruled_idle(rows: list[Arrived], outputs: Outputs) -> None:
+    """Check that each row is processed once. Rows that others overtook while their split was idle meet
+    other rules."""
+    late = [out["i"] for out in outputs.get("late_left", ())]
+    expected = [row.i for row in rows if not _is_rule(row.i)]
+    same((*(out["i"] for out in outputs["out"] if out["i"] >= 0), *late), expected, "out")
+
+
+RULED = CheckedProgram("rules in event time", _ruled_in_time, _check_ruled_in_time, _check_ruled_idle)
+RULED_ALWAYS = CheckedProgram(
+    "rules in event time, late ones too", _ruled_always, _check_ruled, _check_ruled_idle
+)

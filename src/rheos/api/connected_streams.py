@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from rheos.api.column_hints import WithColumns
 from rheos.api.function_checks import (
     check_function,
+    check_late,
     check_order,
     check_outputs,
     emitted_type,
     expires_by_event_time,
+    late_outputs,
     operator_name,
     side_types,
 )
@@ -31,7 +33,7 @@ from rheos.core.graph.connected_functions import (
     KeyedCoProcessFunction,
 )
 from rheos.core.graph.functions import defines
-from rheos.core.graph.nodes import MAIN, Order, StreamType
+from rheos.core.graph.nodes import MAIN, Late, Order, StreamType
 from rheos.core.graph.types import describe
 from rheos.core.graph.validate import check_inputs
 from rheos.core.operators.broadcast_process import METHODS as OF_BROADCAST
@@ -112,6 +114,12 @@ class _Pair(WithColumns):
         sides = side_types(fn)
         check_outputs(fn, declared, sides, methods[0])
         return _Emits(declared, sides)
+
+    def _goes_in_order(self, order: Order) -> None:
+        """Record that both streams use event time, if their rows are in the order of event time."""
+        if order == "event_time":
+            for input in self._inputs:
+                input.go_by_event_time('order="event_time"')
 
     def _goes_by_time(self, fn: Any, base: Any) -> None:
         """Record that a keyed function uses event time, if it has timers or state that expires by event
@@ -253,7 +261,12 @@ class ConnectedStreams(_Pair):
         return self._add_operator(spec, operator_name(form, fn), _Emits(declared))
 
     def process(
-        self, fn: CoProcessFunction | BroadcastProcessFunction, returns: Any = None
+        self,
+        fn: CoProcessFunction | BroadcastProcessFunction,
+        returns: Any = None,
+        *,
+        order: Order = "arrival",
+        late: Late | tuple[Late, Late] = "side_output",
     ) -> DataStream:
         """Call a function for each record of both streams, with side outputs and operator state.
 
@@ -268,20 +281,38 @@ class ConnectedStreams(_Pair):
         Args:
             fn: The function; with a broadcast stream, a BroadcastProcessFunction.
             returns: The type of the results, if annotations do not declare it.
+            order: "arrival"; or, with a broadcast stream, "event_time": records of both streams are
+                buffered until the watermark has passed them. A record meets the broadcast records at or
+                before its own time, and no later ones.
+            late: What happens to late records in the order of event time, for both streams or a pair
+                with one value for each. "side_output": they go to the side outputs `"late_left"` and
+                `"late_right"`. "deliver": the function receives them, after all records up to the
+                watermark that made them late; `ctx.is_late` is true.
 
         Returns:
             The stream of the results.
 
         Raises:
-            ProgramError: `fn` is not an instance of the class, or lacks a method.
+            ProgramError: `fn` is not an instance of the class or lacks a method, or `order` or `late`
+                does not fit.
             SchemaError: The type of the results is not declared.
         """
         name = operator_name("process", fn)
         with located(call_site(), name):
+            check_order(fn, order, LATE_OF_TWO)
+            late_of = check_late(order, late, 2)
+            outputs = late_outputs(order, late_of, LATE_OF_TWO, self._types)
             if self._ports[1].broadcast:
                 emits = self._checked(fn, BroadcastProcessFunction, OF_BROADCAST, returns)
+                self._goes_in_order(order)
                 records, sides = self._records(fn, OF_BROADCAST), tuple(emits.sides)
-                return self._add_operator(BroadcastProcessSpec(fn, records, sides), name, emits)
+                broadcast = BroadcastProcessSpec(fn, records, sides, order, late_of)
+                return self._add_operator(broadcast, name, emits, outputs)
+            if order != "arrival":
+                raise ProgramError(
+                    f"order={order!r} needs a key or a broadcast stream",
+                    hint="call .key_by(...) on both streams, or .broadcast() on the second",
+                )
             emits = self._checked(fn, CoProcessFunction, _ELEMENTS, returns)
             records, sides = self._records(fn, _ELEMENTS), tuple(emits.sides)
             return self._add_operator(
@@ -326,6 +357,7 @@ class KeyedConnectedStreams(_Pair):
         returns: Any = None,
         *,
         order: Order = "arrival",
+        late: Late | tuple[Late, Late] = "side_output",
     ) -> DataStream:
         """Call a function for each record of both streams, with the state and timers of its key.
 
@@ -358,41 +390,37 @@ class KeyedConnectedStreams(_Pair):
             returns: The type of the results, if annotations do not declare it.
             order: "arrival", or "event_time": records of both streams are buffered until the watermark
                 has passed them, and processed in the order of their times, at one time those of the
-                first stream first. Late records go to the side outputs `"late_left"` and
-                `"late_right"`.
+                first stream first. Records of a broadcast stream precede others of their time, so a
+                record meets the broadcast records at or before its own time, and no later ones.
+            late: What happens to late records in the order of event time, for both streams or a pair
+                with one value for each. "side_output": they go to the side outputs `"late_left"` and
+                `"late_right"`. "deliver": the function receives them, after all records up to the
+                watermark that made them late; `ctx.is_late` is true.
 
         Returns:
             The stream of the results.
 
         Raises:
-            ProgramError: `fn` is not an instance of the class or lacks a method, or `order` does not
-                fit.
+            ProgramError: `fn` is not an instance of the class or lacks a method, or `order` or `late`
+                does not fit.
             SchemaError: The type of the results is not declared.
         """
         name = operator_name("process", fn)
         with located(call_site(), name):
-            if self._ports[1].broadcast:
-                if order != "arrival":
-                    raise ProgramError(
-                        f"order={order!r} is not available with a broadcast stream",
-                        hint="leave out order=: a row sees the broadcast records that have arrived "
-                        "before it; to wait for more, register a timer",
-                    )
-                base: Any = KeyedBroadcastProcessFunction
-                emits = self._checked(fn, base, OF_BROADCAST, returns)
-                self._goes_by_time(fn, base)
-                records, sides = self._records(fn, OF_BROADCAST), tuple(emits.sides)
-                return self._add_operator(KeyedBroadcastProcessSpec(fn, records, sides), name, emits)
-            emits = self._checked(fn, KeyedCoProcessFunction, _ELEMENTS, returns)
+            broadcast = self._ports[1].broadcast
+            base: Any = KeyedBroadcastProcessFunction if broadcast else KeyedCoProcessFunction
+            methods = OF_BROADCAST if broadcast else _ELEMENTS
             check_order(fn, order, LATE_OF_TWO)
-            late: dict[str, StreamType] = {}
-            if order == "event_time":
-                self._go_by_event_time('order="event_time"')
-                late = dict(zip(LATE_OF_TWO, self._types, strict=True))
-            else:
-                self._goes_by_time(fn, KeyedCoProcessFunction)
-            records, sides = self._records(fn, _ELEMENTS), tuple(emits.sides)
-            return self._add_operator(KeyedCoProcessSpec(fn, records, sides, order), name, emits, late)
+            late_of = check_late(order, late, 2)
+            emits = self._checked(fn, base, methods, returns)
+            self._goes_in_order(order)
+            if order == "arrival":
+                self._goes_by_time(fn, base)
+            records, sides = self._records(fn, methods), tuple(emits.sides)
+            kind = KeyedBroadcastProcessSpec if broadcast else KeyedCoProcessSpec
+            spec = kind(fn, records, sides, order, late_of)
+            outputs = late_outputs(order, late_of, LATE_OF_TWO, self._types)
+            return self._add_operator(spec, name, emits, outputs)
 
 
 # --- connecting ---------------------------------------------------------------------------------------

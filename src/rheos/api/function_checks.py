@@ -33,7 +33,7 @@ from rheos.core.graph.connected_functions import (
     ProcessFunction,
 )
 from rheos.core.graph.functions import KeyedProcessFunction
-from rheos.core.graph.nodes import Order, StreamType
+from rheos.core.graph.nodes import Late, Order, StreamType
 from rheos.core.graph.state import (
     BroadcastState,
     StateDeclaration,
@@ -44,6 +44,7 @@ from rheos.core.graph.state import (
     unkeyed_declarations,
 )
 from rheos.core.operators.keyed_core import OWN_STATES
+from rheos.core.operators.rows_by_time import LateByPort
 from rheos.core.safe_strings import shown
 from rheos.core.state.kinds import kind_of
 from rheos.core.state.kinds.value import check_default
@@ -195,6 +196,35 @@ def check_order(fn: Any, order: str, late: Sequence[str]) -> None:
                 f"the side output {tag!r} is reserved for late rows",
                 hint="choose another name for yours",
             )
+
+
+def check_late(order: str, late: Any, streams: int) -> LateByPort:
+    """Return what happens to the late rows of each of `streams` streams. `late` has one value for all,
+    or one for each."""
+    by_port = late if isinstance(late, tuple) else (late,) * streams
+    if len(by_port) != streams or any(each not in get_args(Late) for each in by_port):
+        pair = '; or a pair, for the first and the second stream: ("side_output", "deliver")'
+        raise ProgramError(
+            f"late={late!r} is not known",
+            hint=f'write "side_output" or "deliver"{pair if streams == 2 else ""}',
+        )
+    if "deliver" in by_port and order != "event_time":
+        raise ProgramError(
+            'late="deliver" needs order="event_time"',
+            hint="leave out late=: in the order of arrival, every row is delivered, and ctx.is_late "
+            'is true for late ones; or add order="event_time"',
+        )
+    return by_port
+
+
+def late_outputs(
+    order: str, late: LateByPort, tags: Sequence[str], types: Sequence[StreamType]
+) -> dict[str, StreamType]:
+    """Return the side outputs of late rows: of the streams whose late rows are not delivered."""
+    if order != "event_time":
+        return {}
+    by_tag = zip(tags, types, late, strict=True)
+    return {tag: type for tag, type, kept in by_tag if kept == "side_output"}
 
 
 def side_types(fn: Any) -> dict[str, DeclaredOutput]:

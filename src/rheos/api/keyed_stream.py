@@ -15,10 +15,12 @@ from rheos.api.connected_streams import KeyedConnectedStreams, connect_keyed
 from rheos.api.function_checks import (
     EMITTING,
     check_function,
+    check_late,
     check_order,
     check_outputs,
     emitted_type,
     expires_by_event_time,
+    late_outputs,
     operator_name,
     side_types,
 )
@@ -35,7 +37,7 @@ from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.batch_functions import KeyedBatchFunction
 from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.functions import KeyedProcessFunction
-from rheos.core.graph.nodes import MAIN, Order, StreamType
+from rheos.core.graph.nodes import MAIN, Late, Order, StreamType
 from rheos.core.graph.patterns import PatternTree
 from rheos.core.graph.validate import (
     aggregate_fields,
@@ -87,6 +89,8 @@ class KeyedStream(JoinMethods):
         fn: KeyedProcessFunction | KeyedBatchFunction,
         order: Order = "arrival",
         returns: Any = None,
+        *,
+        late: Late = "side_output",
     ) -> DataStream:
         """Call a function for each record, with the state and timers of its key.
 
@@ -104,15 +108,18 @@ class KeyedStream(JoinMethods):
             fn: The function. A `KeyedBatchFunction` is called for batches of records, with the state of
                 their keys as arrays.
             order: "arrival", or "event_time": records are buffered until the watermark has passed them,
-                and processed in the order of their times. Late records go to the side output `"late"`.
+                and processed in the order of their times.
             returns: The type of the results, if annotations do not declare it.
+            late: What happens to late records in the order of event time. "side_output": they go to the
+                side output `"late"`. "deliver": the function receives them, after all records up to the
+                watermark that made them late; `ctx.is_late` is true.
 
         Returns:
             The stream of the results; `side_output` returns the others.
 
         Raises:
-            ProgramError: `fn` is not an instance of the class or lacks a method, or `order` does not
-                fit.
+            ProgramError: `fn` is not an instance of the class or lacks a method, or `order` or `late`
+                does not fit.
             SchemaError: The type of the results is not declared.
         """
         name = operator_name("process", fn)
@@ -127,6 +134,7 @@ class KeyedStream(JoinMethods):
                     instead="; for a plain function use .map(...) or .flat_map(...) before key_by()",
                 )
             check_order(fn, order, [LATE])
+            late_of = check_late(order, late, 1)
             if order == "event_time":
                 self._at.go_by_event_time('order="event_time"')
             elif expires_by_event_time(fn, self._type):
@@ -143,9 +151,9 @@ class KeyedStream(JoinMethods):
             check_outputs(fn, declared, sides, method)
             check_compiled(fn, self._type, self.keys, record, declared, sides)
             outputs = {tag: side.after(self._type) for tag, side in sides.items()}
-            if order == "event_time":
-                outputs[LATE] = self._type
-            spec = ProcessSpec(fn, order, record, {tag: side.schema for tag, side in sides.items()})
+            outputs |= late_outputs(order, late_of, [LATE], [self._type])
+            schemas = {tag: side.schema for tag, side in sides.items()}
+            spec = ProcessSpec(fn, order, record, schemas, late_of)
             return self._at.add(spec, name, {MAIN: declared.after(self._type), **outputs}).stream
 
     def connect(self, other: KeyedStream | DataStream) -> KeyedConnectedStreams:

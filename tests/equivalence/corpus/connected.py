@@ -159,6 +159,51 @@ class Compare(rh.BroadcastProcessFunction):
 
 
 @dataclass
+class Ruled:
+    """A sale, or None at a timer, and the rules at or before its time: how many, those that were late,
+    and the sum of their numbers."""
+
+    shop: str
+    n: int | None
+    at: int
+    rules: int
+    late_rules: int
+    sum: int
+    late: bool
+
+
+class _Rules:
+    """Broadcast state of the rules by number, with 1 for those that were late."""
+
+    known: Any
+
+    def process_broadcast_element(self, rule: Any, ctx: rh.ProcessContext) -> None:
+        self.known[rule.n] = int(ctx.is_late)
+
+    def ruled(self, shop: str, n: int | None, at: int, *, late: bool) -> Ruled:
+        known = self.known
+        return Ruled(shop, n, at, len(known), sum(known.values()), sum(known), late)
+
+
+class RuledByShop(_Rules, rh.KeyedBroadcastProcessFunction):
+    known = rh.BroadcastState(int, int)
+
+    def process_element(self, sale: Sale, ctx: rh.KeyedContext) -> Iterator[Ruled]:
+        ctx.timers.register(ctx.timestamp + FORGETS_MS)
+        yield self.ruled(sale.shop, sale.n, ctx.timestamp, late=ctx.is_late)
+
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Iterator[Ruled]:
+        yield self.ruled(ctx.key, None, timestamp, late=ctx.is_late)
+
+
+class RuledEach(_Rules, rh.BroadcastProcessFunction):
+    known = rh.BroadcastState(int, int)
+
+    def process_element(self, sale: Sale, ctx: rh.ProcessContext) -> Iterator[Ruled]:
+        yield self.ruled(sale.shop, sale.n, ctx.timestamp, late=ctx.is_late)
+
+
+@dataclass
 class Numbered:
     place: int
 
@@ -224,7 +269,16 @@ def build(given: Given) -> Mapping[str, rh.DataStream]:
     second = others.select("number", "shop", "at").key_by("shop")
     followed = sales.key_by("shop").connect(second).process(Follow(), order="event_time")
     sides = sales.connect(more).flat_map(several_of_first, of_second)
+    by_shop = sales.key_by("shop").connect(rules)
+    ruled = by_shop.process(RuledByShop(), order="event_time", late=("side_output", "deliver"))
+    each = sales.connect(rules).process(
+        RuledEach(), order="event_time", late=("deliver", "side_output")
+    )
     return {
+        "ruled": ruled,
+        "ruled, late sales": ruled.side_output("late_left"),
+        "ruled each": each,
+        "ruled each, late rules": each.side_output("late_right"),
         "pairs": pairs,
         "totals": pairs.side_output("totals"),
         "followed": followed,
@@ -269,6 +323,7 @@ def golden() -> Mapping[str, Golden]:
     sides += [{"n": n, "second": True} for row in second["n"] for n in range(row % 3)]
     numbered = [{"place": place} for place in range(1, len(second) + 1)]
     return {
+        **ruled_golden(),
         "pairs": pairs,
         "totals": totals,
         "followed": followed,
@@ -306,6 +361,44 @@ def followed_golden() -> tuple[list[Row], list[Row], list[Row]]:
                 timers.add(ts + FORGETS_MS)
     late = [{"number": row["n"], "shop": row["shop"], "at": row["at"]} for row in too_late(second)]
     return found, too_late(first), late
+
+
+def ruled_golden() -> dict[str, list[Row]]:
+    """Return the expected sales with the rules at or before their time, and the late rows of both."""
+    sales, more = arrived(SALES), arrived(MORE_SALES)
+    rules = [row for row in more if _is_rule(row["n"])]
+    given = {id(row): _place(row) for row in (*sales, *rules)}
+    late = {id(row) for row in (*sales, *rules) if row["ts"] <= row["wm"]}
+
+    def ruled(row: Row, n: int | None, at: int, place: tuple[int, bool], known: list[Row]) -> Row:
+        met = [rule for rule in known if given[id(rule)] <= place]
+        return {
+            "shop": row["shop"],
+            "n": n,
+            "at": at,
+            "rules": len(met),
+            "late_rules": sum(id(rule) in late for rule in met),
+            "sum": sum(rule["n"] for rule in met),
+            "late": n is not None and id(row) in late,
+        }
+
+    in_time = [rule for rule in rules if id(rule) not in late]
+    sold = [row for row in sales if id(row) not in late]
+    timers = {(row["shop"], row["ts"] + FORGETS_MS): row for row in sold}
+    return {
+        "ruled": [
+            *(ruled(row, row["n"], row["ts"], given[id(row)], rules) for row in sold),
+            *(ruled(row, None, at, (at, True), rules) for (_, at), row in timers.items()),
+        ],
+        "ruled, late sales": too_late(sales),
+        "ruled each": [ruled(row, row["n"], row["ts"], given[id(row)], in_time) for row in sales],
+        "ruled each, late rules": too_late(rules),
+    }
+
+
+def _place(row: Row) -> tuple[int, bool]:
+    """Return the place of a row: after the watermark that made it late, or at its own time."""
+    return (row["wm"] + 1, False) if row["ts"] <= row["wm"] else (row["ts"], True)
 
 
 PROGRAMS = (Program("connected and broadcast", build, golden),)

@@ -213,6 +213,9 @@ class MethodScope:
             case "watermark":
                 code = "max(watermark, reached[i])" if self.role == "rows" else "watermark"
                 return Value("int", out.held(code))
+            case "is_late":
+                late = "stamps[i] <= reached[i]" if self.role == "rows" and self.event_time else "False"
+                return Value("bool", out.held(late))
             case "processing_time":
                 return Value("int", "now")
         raise CannotCompile(f"{ast.unparse(node)} cannot be compiled", node.lineno)

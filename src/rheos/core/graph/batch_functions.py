@@ -38,6 +38,12 @@ class BatchKeys(Protocol):
         StateAccessError if the stream has no event time."""
         ...
 
+    @property
+    def is_late(self) -> npt.NDArray[np.bool_]:
+        """Return, for each row, whether the watermark had passed its timestamp before the row. Timers
+        are never late."""
+        ...
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, rows: Which) -> Self:

@@ -23,6 +23,12 @@ class ProcessContext(Protocol):
         ...
 
     @property
+    def is_late(self) -> bool:
+        """Return whether the watermark had passed the record's timestamp before the record. False
+        without event time."""
+        ...
+
+    @property
     def processing_time(self) -> int:
         """Return the wall-clock time, in ms since the epoch."""
         ...

@@ -129,6 +129,12 @@ class KeyedContext(Protocol):
         ...
 
     @property
+    def is_late(self) -> bool:
+        """Return whether the watermark had passed the record's timestamp before the record. False in
+        `on_timer`, and without event time."""
+        ...
+
+    @property
     def processing_time(self) -> int:
         """Return the wall-clock time, in ms since the epoch."""
         ...

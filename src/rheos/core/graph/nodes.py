@@ -19,6 +19,7 @@ from rheos.core.graph.row_distribution import AnyDistribution
 from rheos.core.graph.watermark import Watermark
 
 Order: TypeAlias = Literal["arrival", "event_time"]
+Late: TypeAlias = Literal["side_output", "deliver"]
 """Order in which a keyed function is called for the rows of a key."""
 
 MAIN = ""

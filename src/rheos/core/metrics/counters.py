@@ -8,8 +8,17 @@ ENGINE_COUNTERS = frozenset(
         *("after_silence", "after_switch", "ahead", "before_switch", "beyond_rounds", "brokers_away"),
         *("cache_hits", "commits_failed", "connect_failures", "connections", "connections_evicted"),
         *("connections_late", "connections_refused", "drift_paused_ms", "dropped_processing_timers"),
-        *("duplicates", "files_closed_early", "held_off", "late", "late_left", "late_purged"),
-        *("late_right", "looked_up", "lost_data", "outside_windows", "refused", "rejected", "retries"),
+        *("delivered_late", "duplicates", "files_closed_early", "held_off", "late", "late_left"),
+        *(
+            "late_purged",
+            "late_right",
+            "looked_up",
+            "lost_data",
+            "outside_windows",
+            "refused",
+            "rejected",
+            "retries",
+        ),
         *("senders_gone", "server_away", "skipped", "splits_found", "stale", "timeouts", "trimmed"),
     )
 )

@@ -101,7 +101,14 @@ class BatchCore(ColumnarCore):
         batch = strip_hidden(delivery.batch).slice(start, stop - start)
         if hidden.reached is not None:
             self.watermark_ms = max(self.watermark_ms, int(hidden.reached[0]))
-        keys = RowKeys(self.state, delivery.slots[span], hidden.stamps, self.port.keys, event_times)
+        keys = RowKeys(
+            self.state,
+            delivery.slots[span],
+            hidden.stamps,
+            self.port.keys,
+            event_times,
+            hidden.reached,
+        )
         try:
             handed = batch if self.function.form == "arrow" else polars_frame(batch)
             given = self.function.process_batch(keys, handed, self._handed)

@@ -27,7 +27,7 @@ _ROUNDS = 8
 class RowKeys:
     """The `BatchKeys` argument of a batch function (`graph/batch_functions.py`): keys of the rows."""
 
-    __slots__ = ("_names", "_stamps", "_state", "event_times", "slots")
+    __slots__ = ("_names", "_reached", "_stamps", "_state", "event_times", "slots")
 
     def __init__(
         self,
@@ -36,13 +36,15 @@ class RowKeys:
         stamps: npt.NDArray[np.int64] | None,
         names: tuple[str, ...],
         event_times: EventTimes = None,
+        reached: npt.NDArray[np.int64] | None = None,
     ) -> None:
         """Create the keys. `event_times` has the event time of each row's call, if state expires by
-        event time."""
+        event time. `reached` has the watermark before each row; it is None for timers."""
         self._state = state
         self.slots = slots.astype(np.intp, copy=False)
         self.event_times = event_times
         self._stamps = stamps
+        self._reached = reached
         self._names = names
 
     @property
@@ -55,13 +57,21 @@ class RowKeys:
             )
         return self._stamps
 
+    @property
+    def is_late(self) -> npt.NDArray[np.bool_]:
+        if self._stamps is None or self._reached is None:
+            return np.zeros(len(self.slots), np.bool_)
+        late: npt.NDArray[np.bool_] = self._stamps <= self._reached
+        return late
+
     def __len__(self) -> int:
         return len(self.slots)
 
     def __getitem__(self, rows: Which) -> RowKeys:
         stamps = None if self._stamps is None else self._stamps[rows]
         times = None if self.event_times is None else self.event_times[rows]
-        return RowKeys(self._state, self.slots[rows], stamps, self._names, times)
+        reached = None if self._reached is None else self._reached[rows]
+        return RowKeys(self._state, self.slots[rows], stamps, self._names, times, reached)
 
     def rounds(self) -> Iterator[Rows]:
         slots, left = self.slots, np.arange(len(self.slots))

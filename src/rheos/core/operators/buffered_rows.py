@@ -1,12 +1,17 @@
 """Buffered rows: columns of rows that the watermark has not passed, and the snapshot parts that store
 them.
 
-A chain of parts stores the rows that arrived, but not which of them were delivered. A row was delivered
-if it is at or before the watermark of its key group. Every snapshot stores these watermarks anew.
+Rows with a key are KEYED state. A chain of parts stores the rows that arrived, but not which of them
+were delivered. A row was delivered if it is at or before the watermark of its key group. Every snapshot
+stores these watermarks anew.
+
+Rows without a key are LIST state, or BROADCAST state if every subtask has them. Every snapshot stores
+all that are buffered.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -15,8 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.operators.fitting import fitted
-from rheos.core.operators.group_progress import GroupProgress
-from rheos.core.protocol.elements import TS, Batch
+from rheos.core.operators.group_progress import WATERMARK, GroupProgress
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
 from rheos.core.protocol.snapshots import PartMode, SnapshotPart, StateKind
 from rheos.core.state.parts import DeltaChain, by_group, keyed_part
 
@@ -82,8 +87,98 @@ class _Runs:
         return [run.rows for run in self._runs]
 
 
-class BufferedRows:
-    """The buffered rows of one subtask."""
+class RowBuffer(ABC):
+    """Buffered rows of one port of one subtask."""
+
+    @abstractmethod
+    def reached(self, rows: Batch, watermark_ms: int) -> int | npt.NDArray[np.int64]:
+        """Return the time up to which rows were delivered: `watermark_ms`, or even later before the
+        restart. The time is one for all rows, or one for each."""
+
+    def passed(self, rows: Batch, watermark_ms: int) -> npt.NDArray[np.bool_]:
+        """Return which rows are too late to be delivered in order."""
+        passed: npt.NDArray[np.bool_] = rows.column(TS).to_numpy() <= self.reached(rows, watermark_ms)
+        return passed
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def add(self, rows: Batch) -> None: ...
+
+    @abstractmethod
+    def take(self, until_ms: int) -> Batch | None:
+        """Remove and return the rows at or before `until_ms`, unordered; None if no such row exists."""
+
+    @abstractmethod
+    def parts(self, watermark_ms: int) -> list[SnapshotPart]:
+        """Return the parts of a snapshot after all rows up to `watermark_ms` were taken."""
+
+    @abstractmethod
+    def savepoint(self, watermark_ms: int) -> list[SnapshotPart]:
+        """Return `parts` with all buffered rows. This does not affect the next snapshot."""
+
+    @abstractmethod
+    def force_full(self) -> None:
+        """Store all rows in the next snapshot."""
+
+    @abstractmethod
+    def restore(self, rows: Iterable[pa.Table], behind: Iterable[pa.Table]) -> None:
+        """Restore the buffer from the tables of its two states."""
+
+
+class UnkeyedRows(RowBuffer):
+    """Buffered rows without a key."""
+
+    def __init__(self, schema: pa.Schema, kind: StateKind, names: tuple[str, str]) -> None:
+        """Create an empty buffer. `kind` is LIST, or BROADCAST if every subtask has the rows; `names`
+        are the names of its two states."""
+        self._state, self._behind = names
+        self._schema = schema
+        self._kind = kind
+        self._held = _Runs()
+        self._delivered_ms = MIN_TIMESTAMP_MS
+        """Watermark up to which rows were delivered before the restart."""
+
+    def reached(self, rows: Batch, watermark_ms: int) -> int:
+        return max(self._delivered_ms, watermark_ms)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, rows: Batch) -> None:
+        if rows.num_rows:
+            self._held.add(_run(rows))
+
+    def take(self, until_ms: int) -> Batch | None:
+        due = self._held.take(until_ms)
+        return pa.concat_batches(due) if due else None
+
+    def parts(self, watermark_ms: int) -> list[SnapshotPart]:
+        batches, schema = self._held.batches(), self._schema
+        behind = pa.table({WATERMARK: pa.array([max(self._delivered_ms, watermark_ms)], pa.int64())})
+        return [
+            SnapshotPart(self._state, self._kind, lambda: pa.Table.from_batches(batches, schema)),
+            # Barriers of these operators are aligned, so all subtasks have the same progress.
+            SnapshotPart(self._behind, StateKind.BROADCAST, lambda: behind),
+        ]
+
+    def savepoint(self, watermark_ms: int) -> list[SnapshotPart]:
+        return self.parts(watermark_ms)
+
+    def force_full(self) -> None:
+        pass
+
+    def restore(self, rows: Iterable[pa.Table], behind: Iterable[pa.Table]) -> None:
+        for table in behind:
+            self._delivered_ms = max(table.column(WATERMARK).to_pylist())
+        for table in rows:
+            for batch in fitted(table, self._schema, "held rows").to_batches():
+                self.add(batch)
+
+
+class BufferedRows(RowBuffer):
+    """Buffered rows with a key."""
 
     def __init__(
         self,
@@ -105,10 +200,11 @@ class BufferedRows:
         self._arrived: _Runs | None = None
         """Buffered rows that arrived since the last snapshot; None if the next is a full one."""
 
-    def passed(self, rows: Batch, watermark_ms: int) -> npt.NDArray[np.bool_]:
-        """Return which rows are too late to be delivered in order. For the key group of such a row, all
-        rows up to `watermark_ms` were delivered, or even more before the restart."""
-        return self._delivered.passed(rows, self._keys, watermark_ms)
+    def reached(self, rows: Batch, watermark_ms: int) -> int | npt.NDArray[np.int64]:
+        return self._delivered.reached(rows, self._keys, watermark_ms)
+
+    def __len__(self) -> int:
+        return len(self._held)
 
     def add(self, rows: Batch) -> None:
         if not rows.num_rows:
@@ -121,14 +217,12 @@ class BufferedRows:
                 self._arrived = None
 
     def take(self, until_ms: int) -> Batch | None:
-        """Remove and return the rows at or before `until_ms`, unordered; None if no such row exists."""
         due = self._held.take(until_ms)
         if self._arrived is not None:
             self._arrived.take(until_ms)
         return pa.concat_batches(due) if due else None
 
     def parts(self, watermark_ms: int) -> list[SnapshotPart]:
-        """Return the parts of a snapshot after all rows up to `watermark_ms` were taken."""
         if self._arrived is None or self._chain.next_is_full(len(self._arrived), len(self._held)):
             mode, runs = PartMode.FULL, self._held
         else:
@@ -138,7 +232,6 @@ class BufferedRows:
         return [self._part(mode, runs.batches()), self._behind_part(watermark_ms)]
 
     def savepoint(self, watermark_ms: int) -> list[SnapshotPart]:
-        """Return `parts` with all buffered rows. This does not affect the next snapshot."""
         return [self._part(PartMode.FULL, self._held.batches()), self._behind_part(watermark_ms)]
 
     def _behind_part(self, watermark_ms: int) -> SnapshotPart:
@@ -150,7 +243,6 @@ class BufferedRows:
         self._arrived = None
 
     def restore(self, rows: Iterable[pa.Table], behind: Iterable[pa.Table]) -> None:
-        """Restore the buffer from the tables of its two states."""
         self._delivered.restore(behind)
         for table in rows:
             waits = table.column(TS).to_numpy() > self._delivered.of_stored(table)

@@ -64,6 +64,10 @@ class ContextWithoutKey:
         return self._calls.reached_ms(self.call)
 
     @property
+    def is_late(self) -> bool:
+        return self._calls.is_late(self.call, self.timestamp)
+
+    @property
     def processing_time(self) -> int:
         return self._calls.ctx.clock.now_ms()
 
@@ -121,6 +125,14 @@ class Calls:
         if reached is None or call >= len(reached):
             return self.watermark_ms
         return max(self.watermark_ms, int(reached[call]))
+
+    def is_late(self, call: int, timestamp: int | None) -> bool:
+        """Return whether the stream's watermark had passed the row of a call before it. Timers are
+        never late."""
+        if timestamp is None or call >= len(self._rows):
+            return False
+        reached = self._hidden.reached
+        return timestamp <= (self.watermark_ms if reached is None else int(reached[call]))
 
     def deliver_without_key(
         self,

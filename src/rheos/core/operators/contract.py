@@ -136,6 +136,9 @@ class OperatorContext:
     """Gauges of the operator's function, read when its progress is reported."""
     program: JobContext = field(default_factory=JobContext)
     """Context passed to all functions of the job."""
+    leads: bool = True
+    """Whether this is the first subtask. It emits rows that every subtask has, but the output only
+    once, such as late rows of a broadcast port."""
     limits: list[KeyLimit] = field(default_factory=list)
     """Limits on the state of a single key, one for each kind of state that the operator keeps."""
 
@@ -316,6 +319,12 @@ class OperatorSpec(Spec):
         """Return the Python types of declared state, by its name: the type of its values or, for a map,
         of its keys and values. DataFrames that become state are checked against them."""
         return {}
+
+    @property
+    def aligns(self) -> bool:
+        """Whether barriers may overtake no rows to this operator. True if its subtasks must have the
+        same event-time progress in a checkpoint."""
+        return False
 
     @property
     def emits_without_rows(self) -> bool:

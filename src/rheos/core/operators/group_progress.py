@@ -17,7 +17,8 @@ from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
 from rheos.core.state.key_groups import key_groups
 from rheos.core.state.parts import GROUP
 
-_WATERMARK = "watermark"
+WATERMARK = "watermark"
+"""Column of a stored watermark."""
 
 Times = npt.NDArray[np.int64]
 
@@ -52,9 +53,9 @@ class GroupProgress:
     def table(self, watermark_ms: int) -> pa.Table:
         """Return the table to store in a snapshot at which the operator is at `watermark_ms`."""
         reached = np.maximum(self._reached[self._groups], watermark_ms)
-        return pa.table({GROUP: self._groups, _WATERMARK: reached})
+        return pa.table({GROUP: self._groups, WATERMARK: reached})
 
     def restore(self, tables: Iterable[pa.Table]) -> None:
         for table in tables:
             groups = table.column(GROUP).to_numpy()
-            self._reached[groups] = table.column(_WATERMARK).to_numpy()
+            self._reached[groups] = table.column(WATERMARK).to_numpy()

@@ -50,7 +50,7 @@ from rheos.core.operators.contract import Operator, OperatorContext
 from rheos.core.operators.keyed_core import KeyedCore
 from rheos.core.operators.keyed_function import KeyedFunctionOperator, KeyedFunctionSpec
 from rheos.core.operators.origins import CallOfFunction, Origin
-from rheos.core.operators.rows_by_time import rows_by_time
+from rheos.core.operators.rows_by_time import TO_SIDE_OUTPUT, LateByPort, rows_by_time
 
 
 @dataclass(frozen=True)
@@ -62,16 +62,17 @@ class KeyedCoProcessSpec(KeyedFunctionSpec):
     side_outputs: tuple[str, ...]
 
     order: Order = "arrival"
+    late: LateByPort = TO_SIDE_OUTPUT
 
     kind: ClassVar[str] = "keyed_co_process"
     any_order: ClassVar[bool] = True
     """Whether rows may arrive in any order: in batch, the operator sorts its rows itself."""
 
     def operator(self, ctx: OperatorContext) -> Operator:
-        return KeyedFunctionOperator(ctx, self._core(ctx), rows_by_time(ctx, self.order))
+        return KeyedFunctionOperator(ctx, self._core(ctx), rows_by_time(ctx, self.order, self.late))
 
     def in_batch(self, ctx: OperatorContext) -> Operator:
-        waiting = rows_by_time(ctx, self.order, in_batch=True)
+        waiting = rows_by_time(ctx, self.order, self.late, in_batch=True)
         return KeyedFunctionOperator(ctx, self._core(ctx), waiting)
 
     def _core(self, ctx: OperatorContext) -> KeyedCore:

@@ -10,16 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
-import numpy as np
-
 from rheos.core.graph.state import bind, keyed_declarations
 from rheos.core.operators.buffered_rows import HELD, HELD_WATERMARKS
 from rheos.core.operators.calls import Calls, Process, Timer
 from rheos.core.operators.contract import OperatorContext, Out, PortType
+from rheos.core.operators.due_rows import Due, places, together
 from rheos.core.operators.keyed_state import declared_shape, keyed_shape, make_backend
 from rheos.core.operators.process_core import ProcessCore
-from rheos.core.operators.records import HiddenColumns, Stamps, UserRaised, hidden_column
-from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
+from rheos.core.operators.records import HiddenColumns, UserRaised
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
 from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.types import rows_of
 from rheos.core.state.keys import KeyCodec
@@ -68,6 +67,10 @@ class FunctionContext(KeyScope):
     @property
     def watermark(self) -> int:
         return self._core.reached_ms(self.call)
+
+    @property
+    def is_late(self) -> bool:
+        return self._core.is_late(self.call, self.timestamp)
 
     def event_time(self) -> int:
         return self._core.event_time_ms()
@@ -137,33 +140,27 @@ class KeyedCore(Calls, ProcessCore):
         self._passed(last_ms)
         yield from self._flush()
 
-    def deliver_merged(self, due: Sequence[tuple[int, Batch]]) -> Iterator[Out]:
-        """Call the function for rows of several ports, each sorted by event time. The calls follow
-        event time and, for equal times, the port number."""
-        unsorted: Stamps = np.concatenate([batch.column(TS).to_numpy() for _, batch in due])
-        order = np.argsort(unsorted, kind="stable")
-        stamps = unsorted[order]
-        marks = [mark for _, batch in due if (mark := hidden_column(batch, WM)) is not None]
+    def deliver_merged(self, due: Sequence[Due]) -> Iterator[Out]:
+        hidden = together([each.hidden for each in due])
+        order = places(hidden)
         keys: list[Any] = []
         rows: list[Any] = []
         methods: list[Process] = []
-        for port, batch in due:
+        for port, batch, _ in due:
             keys += self.codecs[port].of(batch)
             rows += rows_of(batch, self.records[port])
             methods += [self.methods[port]] * batch.num_rows
-        places = order.tolist()
-        method = map(methods.__getitem__, places)
+        numbers = order.tolist()
+        method = map(methods.__getitem__, numbers)
 
         def process(row: Any, ctx: Any) -> Any:
             return next(method)(row, ctx)
 
         yield from self.deliver(
             process,
-            list(map(keys.__getitem__, places)),
-            list(map(rows.__getitem__, places)),
-            HiddenColumns(
-                stamps, np.concatenate(marks)[order] if len(marks) == len(due) else None, stamps - 1
-            ),
+            list(map(keys.__getitem__, numbers)),
+            list(map(rows.__getitem__, numbers)),
+            hidden.at(order),
         )
 
     def event_time_ms(self) -> int:

@@ -15,12 +15,13 @@ from rheos.core.operators.contract import (
     Restored,
     RowOrder,
 )
-from rheos.core.operators.keyed_core import KeyedCore, function_shapes, function_types
+from rheos.core.operators.due_rows import Due
+from rheos.core.operators.keyed_core import function_shapes, function_types
 from rheos.core.operators.keyed_state import KeyedStateOperator
 from rheos.core.operators.process_core import ProcessCore
-from rheos.core.operators.records import HiddenColumns, hidden_column
-from rheos.core.operators.rows_by_time import RowsByTime, held_shapes
-from rheos.core.protocol.elements import SWM, TS, WM, Batch
+from rheos.core.operators.records import HiddenColumns
+from rheos.core.operators.rows_by_time import LateByPort, RowsByTime, held_shapes
+from rheos.core.protocol.elements import SWM, WM, Batch
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
@@ -31,6 +32,7 @@ class KeyedFunctionSpec(OperatorSpec):
 
     fn: Any
     order: Order
+    late: LateByPort
 
     def looks_at(self, column: str) -> bool | None:
         if self.order == "event_time":
@@ -41,7 +43,7 @@ class KeyedFunctionSpec(OperatorSpec):
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         shapes = function_shapes(ports[0], self.fn)
-        return shapes | held_shapes(ports) if self.order == "event_time" else shapes
+        return shapes | held_shapes(ports, self.late) if self.order == "event_time" else shapes
 
     def stored_types(self) -> Mapping[str, Sequence[Any]]:
         return function_types(self.fn)
@@ -86,23 +88,18 @@ class KeyedFunctionOperator(KeyedStateOperator):
             return
         yield from self._core.deliver_batch(port, batch, HiddenColumns.of(batch))
 
-    def _deliver_due(self, due: Sequence[tuple[int, Batch]]) -> Iterator[Out]:
+    def _deliver_due(self, due: Sequence[Due]) -> Iterator[Out]:
         """Call the function for buffered rows: by port, in the order of each port."""
-        core = self._core
         if len(due) == 1:
-            [(port, batch)] = due
-            stamps = batch.column(TS).to_numpy()
-            hidden = HiddenColumns(stamps, hidden_column(batch, WM), stamps - 1)
-            yield from core.deliver_batch(port, batch, hidden)
+            yield from self._core.deliver_batch(*due[0])
         elif due:
-            assert isinstance(core, KeyedCore), "only this operator takes rows of several ports"
-            yield from core.deliver_merged(due)
+            yield from self._core.deliver_merged(due)
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
         if self._waiting is not None:
             if not self._waiting.keeps_late:
                 self._core.watermark_ms = timestamp_ms
-            yield from self._deliver_due(self._waiting.take(timestamp_ms))
+            yield from self._deliver_due(self._waiting.take_due(timestamp_ms))
         # Rows may have brought a later watermark than the marks of all channels.
         self._core.watermark_ms = max(self._core.watermark_ms, timestamp_ms)
         yield from self._core.fire_event_timers(timestamp_ms)

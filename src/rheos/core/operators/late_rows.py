@@ -20,6 +20,9 @@ from rheos.core.protocol.elements import TS, WM, Batch, strip_hidden
 LATE = "late"
 """Side output of late rows."""
 
+DELIVERED_LATE = "delivered_late"
+"""Counter of late rows that the function received. They are not counted as `late`."""
+
 LATE_OF_TWO = ("late_left", "late_right")
 """Side outputs of late rows of an operator with two keyed ports."""
 
@@ -29,13 +32,25 @@ def not_late(
 ) -> Generator[Out, None, Batch]:
     """Return the rows that are not late, and emit the others to the output `tag`. `passed` marks the
     rows that the operator's watermark has passed."""
-    own = batch.column(TS).to_numpy() <= batch.column(WM).to_numpy()
-    late = own | passed
+    late = late_rows(batch, passed)
     if not late.any():
         return batch
+    own = late_rows(batch)
     count_late(ctx, int(late.sum()), int((late & ~own).sum()))
     yield from emit_late(ctx, tag, batch.filter(pa.array(late)))
     return batch.filter(pa.array(~late))
+
+
+def late_rows(batch: Batch, passed: npt.NDArray[np.bool_] | bool = False) -> npt.NDArray[np.bool_]:
+    """Return which rows are late: by the watermark of their own split, or because the operator's
+    watermark has `passed` them."""
+    late: npt.NDArray[np.bool_] = batch.column(TS).to_numpy() <= batch.column(WM).to_numpy()
+    return late | passed
+
+
+def count_delivered_late(ctx: OperatorContext, rows: int) -> None:
+    """Count late rows that are delivered to the function."""
+    ctx.count(DELIVERED_LATE, rows)
 
 
 def count_late(ctx: OperatorContext, late: int, purged: int) -> None:

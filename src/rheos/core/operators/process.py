@@ -59,7 +59,7 @@ from rheos.core.operators.keyed_core import KeyedCore
 from rheos.core.operators.keyed_function import KeyedFunctionOperator, KeyedFunctionSpec
 from rheos.core.operators.origins import CallOfFunction, Origin, RowsOfKey
 from rheos.core.operators.process_core import ProcessCore
-from rheos.core.operators.rows_by_time import rows_by_time
+from rheos.core.operators.rows_by_time import TO_SIDE_OUTPUT, LateByPort, rows_by_time
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ class ProcessSpec(KeyedFunctionSpec):
     order: Order
     record: type | None
     side_outputs: Mapping[str, pa.Schema] = field(default_factory=dict)
+    late: LateByPort = TO_SIDE_OUTPUT
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return ProcessOperator(ctx, self)
@@ -118,5 +119,5 @@ class ProcessOperator(KeyedFunctionOperator):
     """Calls the function's `process_element` for the rows of one port."""
 
     def __init__(self, ctx: OperatorContext, spec: ProcessSpec, *, in_batch: bool = False) -> None:
-        waiting = rows_by_time(ctx, spec.order, in_batch=in_batch)
+        waiting = rows_by_time(ctx, spec.order, spec.late, in_batch=in_batch)
         super().__init__(ctx, core_of(ctx, spec), waiting)

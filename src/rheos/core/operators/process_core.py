@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rheos.core.operators.contract import OperatorContext, Out, Restored
+from rheos.core.operators.due_rows import Due
 from rheos.core.operators.records import HiddenColumns, call_user
 from rheos.core.operators.runtime_context import RuntimeContext, opening
 from rheos.core.protocol.elements import Batch
@@ -63,6 +64,10 @@ class ProcessCore(ABC):
     def deliver_batch(self, port: int, batch: Batch, hidden: HiddenColumns) -> Iterator[Out]:
         """Call the function for the rows of a keyed port. Before the call for a row, fire the
         event-time timers up to the stream's watermark at that row."""
+
+    def deliver_merged(self, due: Sequence[Due]) -> Iterator[Out]:
+        """Call the function for rows of several keyed ports, in their common order."""
+        raise AssertionError("only functions of two streams take rows of several ports")
 
     @abstractmethod
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:

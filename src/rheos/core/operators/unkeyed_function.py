@@ -66,12 +66,13 @@ class UnkeyedFunctionOperator(Operator):
         self._open = True
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        return self._deliver(port, batch, HiddenColumns.of(batch))
+
+    def _deliver(self, port: int, batch: Batch, hidden: HiddenColumns) -> Iterator[Out]:
         process, record = self._takes[port]
         rows = rows_of(batch, record)
         self._states.set_writable(self.ctx.ports[port].broadcast)
-        yield from self._calls.deliver_without_key(
-            process, self._context, rows, HiddenColumns.of(batch)
-        )
+        yield from self._calls.deliver_without_key(process, self._context, rows, hidden)
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
         self._calls.watermark_ms = max(self._calls.watermark_ms, timestamp_ms)

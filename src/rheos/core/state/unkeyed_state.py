@@ -106,6 +106,10 @@ class BroadcastHandle(dict[Any, Any]):
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"broadcast state {self._name!r} cannot be pickled: use dict(...) of it")
 
+    def forget(self) -> None:
+        """Remove all entries, without checking whether the function may write."""
+        super().clear()
+
     def take(self, entries: Iterable[tuple[Any, Any]]) -> None:
         """Add restored entries, without checking whether the function may write."""
         super().update(entries)
@@ -222,6 +226,11 @@ class UnkeyedStates:
 
     def parts(self) -> list[SnapshotPart]:
         return [state.part() for state in self._states.values()]
+
+    def forget_broadcast(self) -> None:
+        """Remove all entries of broadcast state."""
+        for handle in self._broadcast:
+            handle.forget()
 
     def set_writable(self, writable: bool) -> None:
         """Set whether broadcast state may be written."""

@@ -34,6 +34,8 @@ class OperatorContexts:
     scratch: str | None = None
     """Local folder of the subtask, in which each operator gets a folder. None if there is no disk."""
     program: JobContext = field(default_factory=JobContext)
+    number: int | None = None
+    """Number among the operator's tasks, if it differs from `subtask`."""
 
     def of(self, planned: PlannedOperator, width: int = 1) -> OperatorContext:
         """Return a new context for an operator, of which `width` subtasks have rows."""
@@ -55,4 +57,5 @@ class OperatorContexts:
             state_bytes=self.state_bytes,
             scratch=None if self.scratch is None else f"{self.scratch}/{safe_name(planned.id)}",
             program=self.program,
+            leads=(self.subtask if self.number is None else self.number) == 0,
         )

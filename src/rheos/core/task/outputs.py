@@ -315,6 +315,11 @@ class Outputs:
         output.write(batch)
 
     @property
+    def aligns(self) -> bool:
+        """Return whether a barrier may overtake no rows to one of the readers."""
+        return any(reader.spec.aligns for reader in self._readers.values())
+
+    @property
     def writable(self) -> bool:
         """Return whether work may be started that writes to any of the edges (EX8)."""
         # A list, because a generator costs more than the usual one or two edges.

@@ -6,7 +6,7 @@ Each host of a whole plan uses it: the engine of a slot, and the driver that run
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from rheos.core.operators.contract import Restored
@@ -62,8 +62,11 @@ class Wiring:
         sources = {id: head.id for id, head in heads.items() if isinstance(head.spec, SourceSpec)}
         latency = LatencyMarkers(chain, sources, self.clock, self.config.progress_interval_us)
         tree = self.make_tree(chain, outputs)
-        parts = ChainParts(tree, outputs, self.clock, self.attempt, self.config, latency)
         head = heads[chain.id]
+        config = self.config
+        if head.spec.aligns or outputs.aligns:
+            config = replace(config, unaligned_after_us=None)
+        parts = ChainParts(tree, outputs, self.clock, self.attempt, config, latency)
         if isinstance(head.spec, SourceSpec):
             return SourceChain(parts, bounded=head.spec.source.bounded)
         gate = InputGate(

@@ -83,6 +83,7 @@ def context_of(
         io=InlineIo(),
         batch_rows=task.batch_rows,
         subtask=0 if alone else partition,
+        number=partition,
         state=task.limits,
         scratch=scratch,
         program=job_files.local(task.context),
