@@ -45,20 +45,20 @@ def together(hidden: Sequence[HiddenColumns]) -> HiddenColumns:
     """Return the hidden columns of due rows of several ports."""
     marks = [each.marks for each in hidden]
     filled = [
-        np.full(len(_given(each.stamps)), MIN_TIMESTAMP_MS) if mark is None else mark
+        np.full(len(_required_times(each.stamps)), MIN_TIMESTAMP_MS) if mark is None else mark
         for each, mark in zip(hidden, marks, strict=True)
     ]
     return HiddenColumns(
-        np.concatenate([_given(each.stamps) for each in hidden]),
+        np.concatenate([_required_times(each.stamps) for each in hidden]),
         None if all(mark is None for mark in marks) else np.concatenate(filled),
-        np.concatenate([_given(each.reached) for each in hidden]),
+        np.concatenate([_required_times(each.reached) for each in hidden]),
     )
 
 
 def places(hidden: HiddenColumns) -> npt.NDArray[np.intp]:
     """Return the order of due rows: by place. Of rows with one place, late ones come first; others keep
     their order."""
-    stamps, reached = _given(hidden.stamps), _given(hidden.reached)
+    stamps, reached = _required_times(hidden.stamps), _required_times(hidden.reached)
     return np.lexsort((stamps > reached, reached))
 
 
@@ -83,6 +83,6 @@ def part(due: Due, start: int, stop: int) -> Due:
     return Due(due.port, due.rows.slice(start, stop - start), due.hidden.at(slice(start, stop)))
 
 
-def _given(times: Stamps | None) -> Stamps:
+def _required_times(times: Stamps | None) -> Stamps:
     assert times is not None, "rows in the order of event time have timestamps"
     return times

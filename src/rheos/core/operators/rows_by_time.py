@@ -198,7 +198,7 @@ class RowsByTime:
         self._late = late
         self._tags = (LATE,) if len(self._ports) == 1 else LATE_OF_TWO
         self._lanes = {
-            type: _Lane(ctx, type, self._hidden(type))
+            type: _Lane(ctx, type, self._hidden_names(type))
             for number in range(len(self._ports))
             for type in _lanes_of(number, late)
         }
@@ -211,7 +211,7 @@ class RowsByTime:
         self.passed_ms = MIN_TIMESTAMP_MS
         """Watermark up to which rows were taken."""
 
-    def _hidden(self, type: _LaneType) -> tuple[str, ...]:
+    def _hidden_names(self, type: _LaneType) -> tuple[str, ...]:
         if type.late:
             return TS, _AT
         has_mark = self.keeps_late and WM in self._ports[type.port].schema.names
@@ -262,7 +262,7 @@ class RowsByTime:
                 f"more than {self._most:,} rows of a subtask wait for the watermark to pass them",
                 site=self._ctx.site,
                 operator=self._ctx.name,
-                hint="the stream that is behind holds back the other: set idle_after on its "
+                hint="the slower stream holds back the other: set idle_after on its "
                 "watermark, or max_drift on the watermarks of both; or raise the limit: "
                 "state=rh.StateConfig(rows_per_key=...)",
             )
@@ -272,9 +272,9 @@ class RowsByTime:
     def take(self, until_ms: int) -> list[tuple[int, Batch]]:
         """Remove and return the rows at or before the watermark `until_ms`, sorted, by port. For
         operators that deliver no late rows."""
-        return [(type.port, rows) for type, rows in self._taken(until_ms)]
+        return [(type.port, rows) for type, rows in self._take_sorted(until_ms)]
 
-    def _taken(self, until_ms: int) -> list[tuple[_LaneType, Batch]]:
+    def _take_sorted(self, until_ms: int) -> list[tuple[_LaneType, Batch]]:
         self.passed_ms = until_ms
         taken = ((type, lane.rows.take(until_ms)) for type, lane in self._lanes.items())
         return [(type, self._in_order(type.port, due)) for type, due in taken if due is not None]
@@ -288,7 +288,7 @@ class RowsByTime:
         """Remove and return the rows whose place is at or before the watermark `until_ms`, by port.
         Rows of broadcast ports come first."""
         by_port: dict[int, list[Due]] = {}
-        for type, rows in self._taken(until_ms):
+        for type, rows in self._take_sorted(until_ms):
             by_port.setdefault(type.port, []).append(_due(type, rows))
         first = sorted(by_port, key=lambda port: not self._ports[port].broadcast)
         return [joined(by_port[port]) for port in first]
@@ -324,6 +324,6 @@ class RowsByTime:
 def _due(type: _LaneType, rows: Batch) -> Due:
     before = rows.column(TS).to_numpy() - 1
     if type.late:
-        # What is emitted for a late row is behind the watermark, too.
+        # Output for a late row is late, too, by the same watermark.
         return Due(type.port, rows, HiddenColumns(rows.column(_AT).to_numpy(), before, before))
     return Due(type.port, rows, HiddenColumns(before + 1, hidden_column(rows, WM), before))
