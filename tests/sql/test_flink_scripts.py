@@ -251,3 +251,24 @@ def test_notes_on_settings_of_jobs_name_options_that_exist() -> None:
     assert _OF_JOBS
     for option in _OF_JOBS.values():
         assert re.search(rf"{option}\b", shown), option
+
+
+def test_state_ttl_of_a_hint_limits_a_join(capsys: pytest.CaptureFixture[str]) -> None:
+    env = rh.Environment()
+    registered(env)
+    join = "b.price FROM bids b JOIN sales s ON b.auction = s.auction"
+    env.sql_script(
+        f"CREATE VIEW pairs AS SELECT /*+ STATE_TTL('b' = '1d', 's' = '20d') */ {join};"
+        "EXPLAIN SELECT * FROM pairs;"
+        f"SET 'table.exec.state.ttl' = '3600000'; EXPLAIN SELECT {join};"
+        f"SET 'table.exec.state.ttl' = '0'; EXPLAIN SELECT {join}"
+    )
+    said = capsys.readouterr().out
+    kept = ["20d, the longest time", "kept for 20d)", "kept for 3600000ms)", "kept for forever)"]
+    assert [text for text in kept if text in said] == kept
+
+
+def test_an_empty_list_of_keys_is_one_group() -> None:
+    env = rh.Environment(runtime="simulated")
+    env.sql("SELECT SUM(n) AS n FROM (VALUES (1), (2)) t(n) GROUP BY () HAVING SUM(n) > 2").collect("n")
+    assert env.execute("sum").collected["n"].to_pylist()[-1]["n"] == 3

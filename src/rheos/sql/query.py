@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING
 
 import polars as pl
 from sqlglot import exp
 
+from rheos.api.time_to_live import FOREVER
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.graph.windows import Window
+from rheos.core.protocol.durations import duration_ms
 from rheos.core.protocol.elements import HIDDEN_PREFIX
 from rheos.sql import types
 from rheos.sql.call_places import named_by_text, user_calls, with_calls, with_calls_of_groups
@@ -52,6 +55,7 @@ from rheos.sql.scalar_queries import scalar_queries, with_scalars, with_scalars_
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.select_forms import qualified, read_aliases, with_plain_clauses
 from rheos.sql.set_operations import NO_END, set_operation
+from rheos.sql.set_statement import time_to_live
 from rheos.sql.syntax_errors import WINDOWS
 from rheos.sql.text import SqlText, as_sql, number_of
 from rheos.sql.values import value_rows
@@ -89,7 +93,7 @@ class Planner:
 
     def query(self, node: exp.Expr) -> PlanNode:
         """Plan a query. Raises ProgramError, SchemaError at the place in the SQL."""
-        planner = self._with_queries(node)
+        planner = self._with_queries(node)._with_state_ttl(node)
         with_plain_clauses(self.sql, node)
         node = self._without_effect(node)
         if is_first_rows(node):
@@ -146,6 +150,20 @@ class Planner:
             plan = planner._renamed(plan, columns or [], each)
             planner = replace(planner, ctes={**planner.ctes, each.alias.casefold(): plan})
         return planner
+
+    def _with_state_ttl(self, node: exp.Expr) -> Planner:
+        """Return a planner with the longest time to live of Flink's hint STATE_TTL('t' = '1d')."""
+        hint = node.args.get("hint")
+        calls = [] if hint is None else [each for each in hint.expressions if _is_state_ttl(each)]
+        times = [each.expression for call in calls for each in call.expressions]
+        if not times:
+            return self
+        ttl = max((time_to_live(self.sql, each, of_flink=True) for each in times), key=_length_ms)
+        if len({each.name for each in times}) > 1:
+            self.note(self.sql, times[0], f"the rows of all tables are kept for {ttl}, the longest time")
+        others = [each for each in hint.expressions if each not in calls]
+        node.set("hint", exp.Hint(expressions=others) if others else None)
+        return replace(self, ttl=ttl)
 
     def _knows(self, name: str) -> bool:
         return name.casefold() in self.ctes or self.catalog.knows(name)
@@ -559,6 +577,16 @@ class Planner:
                 "write one name for each column",
             )
         return renamed(plan, tuple(each.name for each in names))
+
+
+def _is_state_ttl(node: exp.Expr) -> bool:
+    """Return whether a hint is STATE_TTL('t' = '1d', ...)."""
+    is_call = isinstance(node, exp.Anonymous) and node.name.upper() == "STATE_TTL"
+    return is_call and all(isinstance(each, exp.EQ) for each in node.expressions)
+
+
+def _length_ms(ttl: str) -> float:
+    return inf if ttl == FOREVER else duration_ms(ttl)
 
 
 def _reads_itself(cte: exp.Expr) -> exp.Expr | None:

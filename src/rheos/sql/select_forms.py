@@ -37,6 +37,8 @@ def with_plain_clauses(sql: SqlText, node: exp.Expr) -> None:
         group.set("all", None)
         if not group.expressions:
             node.set("group", None)
+    elif group is not None and group.expressions == [exp.Tuple()]:
+        node.set("group", None)  # GROUP BY (): one group of all rows.
 
 
 def read_aliases(scope: NameScope, node: exp.Select) -> None:

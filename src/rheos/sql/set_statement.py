@@ -39,7 +39,7 @@ def set_setting(sql: SqlText, session: SqlSession, node: exp.Set) -> None:
         except ProgramError as error:
             raise sql.error(error.what, value, error.hint) from None
     elif name in _TIME_TO_LIVE:
-        session.ttl = _time_to_live(sql, value, of_flink=name != "state_ttl")
+        session.ttl = time_to_live(sql, value, of_flink=name != "state_ttl")
     elif name in _TIME_ZONES:
         if value.name.upper() not in ("UTC", "ETC/UTC", "Z", "GMT", "+00:00"):
             raise sql.error(
@@ -65,8 +65,12 @@ def set_setting(sql: SqlText, session: SqlSession, node: exp.Set) -> None:
         )
 
 
-def _time_to_live(sql: SqlText, value: exp.Expr, *, of_flink: bool) -> str:
+def time_to_live(sql: SqlText, value: exp.Expr, *, of_flink: bool) -> str:
+    """Return the time that a string names; of Flink, a bare number is in milliseconds. Raise
+    ProgramError."""
     text = value.name
+    if of_flink and text.isdecimal():
+        text = f"{text}ms"
     try:
         if text == FOREVER or (duration_ms(text) == 0 and of_flink):
             # Flink keeps state forever by default, and spells that as 0.
