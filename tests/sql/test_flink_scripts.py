@@ -272,3 +272,10 @@ def test_an_empty_list_of_keys_is_one_group() -> None:
     env = rh.Environment(runtime="simulated")
     env.sql("SELECT SUM(n) AS n FROM (VALUES (1), (2)) t(n) GROUP BY () HAVING SUM(n) > 2").collect("n")
     assert env.execute("sum").collected["n"].to_pylist()[-1]["n"] == 3
+
+
+def test_a_field_of_a_struct_is_named_by_itself() -> None:
+    env = rh.Environment(runtime="simulated")
+    row = "STRUCT(1 AS auction, STRUCT('web' AS channel) AS of) AS bid"
+    env.sql(f"SELECT bid.auction, bid.of.channel FROM (SELECT {row})").collect("bids")
+    assert env.execute("fields").collected["bids"].to_pylist() == [{"auction": 1, "channel": "web"}]

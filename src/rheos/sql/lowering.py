@@ -62,17 +62,16 @@ if TYPE_CHECKING:
 class Lowering:
     """The streams of plans in one environment. Equivalent plans share a stream."""
 
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: Environment, uids: dict[str, int] | None = None) -> None:
+        """Create the streams of plans in an environment. `uids` counts the ids that exist already."""
         self._env = env
         self._numbers = PlanNumbers()
         self._made: dict[int, DataStream] = {}
-        self._uids: dict[str, int] = {}
+        self._uids = {} if uids is None else uids
 
     def renewed(self) -> Lowering:
         """Return a lowering that creates all streams again, because rows of tables have changed."""
-        made = Lowering(self._env)
-        made._uids = self._uids
-        return made
+        return Lowering(self._env, self._uids)
 
     def stream(self, plan: PlanNode) -> DataStream:
         number = self._numbers.number(plan)

@@ -160,7 +160,9 @@ class Planner:
             return self
         ttl = max((time_to_live(self.sql, each, of_flink=True) for each in times), key=_length_ms)
         if len({each.name for each in times}) > 1:
-            self.note(self.sql, times[0], f"the rows of all tables are kept for {ttl}, the longest time")
+            self.note(
+                self.sql, times[0], f"the rows of all tables are kept for {ttl}, the longest time"
+            )
         others = [each for each in hint.expressions if each not in calls]
         node.set("hint", exp.Hint(expressions=others) if others else None)
         return replace(self, ttl=ttl)
@@ -326,6 +328,8 @@ class Planner:
             if named is not None:
                 role = named.column.role
                 name = name or named.name
+        if isinstance(inner, exp.Column | exp.Dot):  # A field of a struct.
+            name = name or inner.name
         return [(name or as_sql(inner), typed, role)]
 
     def _changed_star(
