@@ -156,7 +156,7 @@ class Planner:
         hint = node.args.get("hint")
         calls = [] if hint is None else [each for each in hint.expressions if _is_state_ttl(each)]
         times = [each.expression for call in calls for each in call.expressions]
-        if not times:
+        if hint is None or not times:
             return self
         ttl = max((time_to_live(self.sql, each, of_flink=True) for each in times), key=_length_ms)
         if len({each.name for each in times}) > 1:
