@@ -18,7 +18,7 @@ import rheos as rh
 from rheos.core.aggregates import KINDS
 from rheos.core.aggregates.frames import FrameState
 from rheos.core.operators.over.moving_frames import FrameRow, FrameSpec, MovingFrames
-from rheos.core.operators.over.positions import FramePosition
+from rheos.core.operators.over.positions import FramePosition, PositionFunction
 
 LENGTHS = (10, 100, 1_000, 10_000)
 SCHEMA = pa.schema({"v": pa.float64()})
@@ -32,7 +32,8 @@ def states() -> dict[str, Callable[[], FrameState]]:
     """Return what makes the state of each function."""
     made = {name: kind("v").frame(SCHEMA) for name, kind in KINDS.items()}
     found = {name: make for name, make in made.items() if make is not None}
-    return found | {"first_value": FramePosition.FIRST.frame(1), "lag": FramePosition.BEFORE.frame(1)}
+    first, lag = PositionFunction(FramePosition.FIRST), PositionFunction(FramePosition.BEFORE)
+    return found | {"first_value": first.frame(1), "lag": lag.frame(1)}
 
 
 def function_us(make: Callable[[], FrameState], frame: FrameSpec, rows: int) -> float:

@@ -4,6 +4,7 @@ DuckDB's syntax differs, its own query is next to it."""
 from __future__ import annotations
 
 from tests.sql.corpus_of_forms import FORMS
+from tests.sql.corpus_of_frames import FRAMES
 from tests.sql.corpus_of_lists import LISTED
 from tests.sql.query import Query
 
@@ -1104,6 +1105,7 @@ OVERS += [
 
 TOPICS = {
     "forms": FORMS,
+    "frames": FRAMES,
     "lists": LISTED,
     "within": WITHIN,
     "over": OVERS,

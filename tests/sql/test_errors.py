@@ -198,7 +198,7 @@ WRONG = {
     ),
     # Aggregates over neighbouring rows.
     "SELECT price, SUM(price) OVER (PARTITION BY auction) AS s FROM bids": (
-        "OVER needs ORDER BY for this function",
+        "the frame ends with the last row, but rows without a window have no last one",
         "SUM(price) OVER (PARTITION BY auction)",
     ),
     "SELECT SUM(price) OVER (ORDER BY price) AS s FROM bids": (
@@ -209,10 +209,10 @@ WRONG = {
         "OVER on append-only rows needs ORDER BY the event time",
         "n",
     ),
-    "SELECT SUM(price) OVER (ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 7 FOLLOWING) AS s "
+    "SELECT SUM(price) OVER (ORDER BY ts ROWS BETWEEN 2 PRECEDING AND UNBOUNDED FOLLOWING) AS s "
     "FROM bids": (
-        "a frame must end a number of rows or an interval from its row",
-        "7",
+        "the frame ends with the last row, but rows without a window have no last one",
+        "SUM(price) OVER (ORDER BY ts ROWS BETWEEN 2 PRECEDING AND UNBOUNDED FOLLOWING)",
     ),
     "SELECT SUM(price) OVER (ORDER BY ts ROWS BETWEEN price PRECEDING AND CURRENT ROW) AS s "
     "FROM bids": (
@@ -231,7 +231,10 @@ WRONG = {
     "WITH later AS (SELECT ts, LEAD(price) OVER (ORDER BY ts) AS n FROM bids) SELECT window_start, "
     "COUNT(*) AS n FROM TABLE(TUMBLE(TABLE later, DESCRIPTOR(ts), INTERVAL '1' HOUR)) "
     "GROUP BY window_start, window_end": ("'ts' is not the event time of later", "ts"),
-    "SELECT NTILE(4) OVER (ORDER BY ts) AS s FROM bids": ("NTILE() is not computed", "NTILE(4)"),
+    "SELECT NTILE(4) OVER (ORDER BY ts) AS s FROM bids": (
+        "the frame ends with the last row, but rows without a window have no last one",
+        "NTILE(4) OVER (ORDER BY ts)",
+    ),
     "SELECT SUM(price) OVER w AS s FROM bids WINDOW v AS (ORDER BY ts)": ("unknown window 'w'", "w"),
     "SELECT ns, COUNT(*) OVER (ORDER BY n) AS s FROM (SELECT n, SPLIT(CAST(n AS STRING), '') AS ns "
     "FROM (SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction)) AS t": (

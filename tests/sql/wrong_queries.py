@@ -184,7 +184,20 @@ WRONG: list[tuple[str, str]] = [
     ("SELECT «LAG()» OVER (ORDER BY ts) FROM bids", "LAG() is missing an argument"),
     ("SELECT LAG(price, «'a'») OVER (ORDER BY ts) FROM bids", "LAG() takes an integer number of rows"),
     ("SELECT LAG(price, -«1») OVER (ORDER BY ts) FROM bids", "LAG() takes an integer number of rows"),
-    ("SELECT «SUM(price)» OVER FROM bids", "OVER needs ORDER BY for this function"),
+    ("SELECT «SUM(price)» OVER FROM bids", "rows without a window have no last one"),
+    (
+        "SELECT «LAST_VALUE(price) OVER (PARTITION BY auction)» FROM bids",
+        "OVER needs ORDER BY",
+    ),
+    (
+        "SELECT SUM(price) OVER (ORDER BY ts ROWS «2» PRECEDING EXCLUDE TIES) FROM bids",
+        "EXCLUDE TIES",
+    ),
+    ("SELECT «SUM(price) IGNORE NULLS OVER (ORDER BY ts)» FROM bids", "IGNORE NULLS and RESPECT NULLS"),
+    (
+        "SELECT SUM(price) OVER (w ROWS 1 PRECEDING) FROM bids WINDOW w AS (v), v AS («w»)",
+        "extends itself",
+    ),
     (
         "SELECT SUM(price) FILTER (WHERE «auction») FROM bids",
         "FILTER takes a condition, but this is BIGINT",

@@ -51,12 +51,25 @@ def is_grouped(node: exp.Select) -> bool:
 
 
 def calls_in(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the outermost calls of aggregates, without those of OVER."""
+    """Yield the outermost calls of aggregates, without those of OVER, which may contain others."""
     if is_aggregate(node):
         yield node
-    elif not isinstance(node, exp.Window | exp.Subquery | exp.Select):
-        for inner in node.iter_expressions():
+    elif not isinstance(node, exp.Subquery | exp.Select):
+        for inner in _parts_of_over(node) if isinstance(node, exp.Window) else node.iter_expressions():
             yield from calls_in(inner)
+
+
+def _parts_of_over(node: exp.Window) -> Iterator[exp.Expr]:
+    """Yield the expressions within a call with OVER: its arguments and filter, and those of OVER."""
+    of = node.this
+    while isinstance(of, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        if isinstance(of, exp.Filter):
+            yield of.expression
+        of = of.this
+    yield from of.iter_expressions()
+    for inner in node.iter_expressions():
+        if inner is not node.this:
+            yield inner
 
 
 @dataclass(frozen=True)

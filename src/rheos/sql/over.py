@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 import polars as pl
 from sqlglot import exp
@@ -12,21 +11,27 @@ from sqlglot import exp
 from rheos.core import aggregates as agg
 from rheos.core.graph.changelog import Changes
 from rheos.core.operators.over.event_time_over import OverColumns, OverFunction
-from rheos.core.operators.over.moving_frames import FrameSpec
-from rheos.core.operators.over.positions import FramePosition
+from rheos.core.operators.over.moving_frames import FrameSpec, covering
+from rheos.core.operators.over.positions import FramePosition, PositionFunction
 from rheos.sql import types
 from rheos.sql.aggregates import AggregateCall, aggregated
-from rheos.sql.expressions.intervals import interval_of
+from rheos.sql.call_combinations import Combination, combination
 from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.frame_bounds import frame
 from rheos.sql.grouped_plans import OverPlan
 from rheos.sql.grouping import result_column
 from rheos.sql.plan import SET_EVENT_TIME, ColumnRole, PlanNode, SqlColumn, projected, with_keys
 from rheos.sql.ranking import OrderTerm, is_rank, known_by_key, sorted_by
 from rheos.sql.text import SqlText, as_sql, kind
+from rheos.sql.window_clauses import OverClause, OverClauses
 
 _POSITIONS: dict[type[exp.Expr], FramePosition] = {
+    exp.First: FramePosition.FIRST,
     exp.FirstValue: FramePosition.FIRST,
+    exp.AnyValue: FramePosition.FIRST,
+    exp.Last: FramePosition.LAST,
     exp.LastValue: FramePosition.LAST,
+    exp.NthValue: FramePosition.FIRST,
     exp.Lag: FramePosition.BEFORE,
     exp.Lead: FramePosition.AFTER,
     exp.Rank: FramePosition.RANK,
@@ -36,6 +41,7 @@ _EXAMPLE = (
     "write SUM(price) OVER (PARTITION BY auction ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)"
 )
 _ALL = "all rows"
+_NO_ORDER = pl.lit(0, dtype=types.BIGINT)
 
 
 def over_calls(node: exp.Expr) -> Iterator[exp.Window]:
@@ -52,12 +58,19 @@ def with_over(
 ) -> tuple[PlanNode, Compiler]:
     """Return the rows with the OVER aggregates of SELECT, and the expressions that read them. Raise
     ProgramError or SchemaError."""
-    named = {each.this.name.casefold(): each for each in node.args.get("windows") or []}
+    clauses = OverClauses.of(sql, node)
     groups: dict[tuple[str, str, FrameSpec], list[_OverCall]] = {}
+    combined: list[tuple[exp.Window, Combination]] = []
     for item in node.expressions:
         for call in over_calls(item):
-            made = _call(sql, compiler, call, _defined(sql, call, named))
-            groups.setdefault(made.same, []).append(made)
+            clause = clauses.clause(call)
+            parts = combination(sql, call, clause)
+            if parts is not None:
+                combined.append((call, parts))
+            for each, own in [(call, clause)] if parts is None else parts.calls.values():
+                made = _call(sql, compiler, each, own, call)
+                in_one = plan.changes is not None and parts is not None
+                groups.setdefault(made.same(in_one), []).append(made)
     if not groups:
         return plan, compiler
     found: dict[int, Typed] = {}
@@ -67,13 +80,27 @@ def with_over(
         if is_behind_time(plan):
             raise sql.error(
                 "one frame reads following rows, and its output has no event time",
-                calls[0].node,
+                calls[0].at,
                 "use the same PARTITION BY and ORDER BY for both",
             )
         plan, values = _add_frames(sql, compiler, calls, plan, place)
         found |= {id(call.node): value for call, value in zip(calls, values, strict=True)}
     before = compiler.instead
+    for call, parts in combined:
+        found[id(call)] = _combined(compiler, call, parts, found)
     return plan, replace(compiler, instead=lambda each: found.get(id(each)) or before(each))
+
+
+def _combined(
+    compiler: Compiler, call: exp.Window, parts: Combination, found: Mapping[int, Typed]
+) -> Typed:
+    values = {name: found[id(each)] for name, (each, _) in parts.calls.items()}
+    before = compiler.instead
+
+    def instead(node: exp.Expr) -> Typed | None:
+        return values[node.name] if isinstance(node, exp.Placeholder) else before(node)
+
+    return replace(replace(compiler, instead=instead).compile(parts.value), node=call)
 
 
 def is_behind_time(plan: PlanNode) -> bool:
@@ -81,30 +108,20 @@ def is_behind_time(plan: PlanNode) -> bool:
     return isinstance(plan, OverPlan) and plan.frame.needs_later_rows and plan.changes is None
 
 
-def _defined(sql: SqlText, call: exp.Window, named: dict[str, exp.Expr]) -> exp.Expr:
-    """Return the window of a call, which the WINDOW clause may define by name."""
-    name = call.args.get("alias")
-    if name is None:
-        return call
-    if name.name.casefold() not in named:
-        raise sql.unknown("window", name.name, name, [*named], "the windows here are")
-    return named[name.name.casefold()]
-
-
 def _add_frames(
     sql: SqlText, compiler: Compiler, calls: Sequence[_OverCall], plan: PlanNode, place: int
 ) -> tuple[PlanNode, list[Typed]]:
     """Return the rows with aggregates over frames of one kind, and the values of these aggregates."""
     first = calls[0]
-    window, orders = first.window, first.orders
-    partition = [compiler.compile(each) for each in window.args.get("partition_by") or []]
+    clause, orders = first.clause, first.orders
+    partition = [compiler.compile(each) for each in clause.partition_by]
     partition = partition or [Typed(pl.lit(0, dtype=types.BIGINT), types.BIGINT, first.node)]
     source, keys = with_keys(plan, partition, f"over {place}")
-    if source.changes is None:
-        _check_by_time(sql, plan, orders, window.args["order"])
-    else:
+    if source.changes is not None:
         source = known_by_key(sql, first.node, source, [*keys])
-    by, by_expr = f"order {place}", sorted_by(sql, orders)
+    elif clause.order is not None:
+        _check_by_time(sql, plan, orders, clause.order)
+    by, by_expr = f"order {place}", sorted_by(sql, orders) if orders else _NO_ORDER
     exprs = [pl.col(column.name) for column in source.columns]
     columns = [*source.columns, SqlColumn(by, types.of_expression(by_expr, plan.columns))]
     exprs.append(by_expr.alias(by))
@@ -114,6 +131,11 @@ def _add_frames(
             continue
         exprs.append(call.argument.expr.alias(name))
         columns.append(SqlColumn(name, call.argument.type))
+    ends = None
+    if source.changes is None and any(call.frame.following is None for call in calls):
+        ends = f"end {place}"
+        exprs.append(_last_ms(sql, plan, partition, first.at).alias(ends))
+        columns.append(SqlColumn(ends, types.BIGINT))
     source = projected(source, tuple(exprs), tuple(columns))
     results = tuple(
         SqlColumn(f"result {place}.{n}", call.result_type(source, arguments[n]))
@@ -124,16 +146,13 @@ def _add_frames(
         changes = Changes((*dict.fromkeys((*keys, *changes.key)),), retracts=True)
     functions = tuple(call.function(name) for call, name in zip(calls, arguments, strict=True))
     names = tuple(column.name for column in results)
-    frame, frames = first.frame, tuple(call.frame for call in calls)
-    if frame.needs_later_rows:
-        begin = max(0, *(each.preceding or 0 for each in frames))
-        end = max(each.following for each in frames)
-        frame = replace(frame, preceding=begin, following=end)
-    written = tuple(sql.written(call.node.this) for call in calls)
-    spec = OverColumns(
-        by, tuple(arguments), functions, names, frames if frame.needs_later_rows else (), written
-    )
-    made = OverPlan(source, keys, spec, frame, (*source.columns, *results), changes)
+    frames = tuple(call.frame for call in calls)
+    own = covering(frames)
+    if len({*frames}) == 1 and not own.needs_later_rows:
+        own, frames = first.frame, ()
+    written = tuple(sql.written(call.at.this) for call in calls)
+    spec = OverColumns(by, tuple(arguments), functions, names, frames, written, ends)
+    made = OverPlan(source, keys, spec, own, (*source.columns, *results), changes)
     return made, [
         Typed(call.aggregate.result(pl.col(column.name)), call.aggregate.type, call.node)
         for call, column in zip(calls, results, strict=True)
@@ -155,58 +174,23 @@ def _check_by_time(sql: SqlText, plan: PlanNode, orders: Sequence[OrderTerm], at
         )
 
 
-# --- frames -------------------------------------------------------------------------------------------
-
-
-def _frame(sql: SqlText, spec: exp.Expr | None, orders: Sequence[OrderTerm]) -> FrameSpec:
-    desc = orders[0].desc
-    if spec is None:
-        return FrameSpec(by_rows=False, preceding=None, descending=desc)
-    sql.only(spec, ("kind", "start", "start_side", "end", "end_side"), " of a frame")
-    by_rows = spec.args.get("kind") == "ROWS"
-    begin, end = _offset(sql, spec, "start", orders), _offset(sql, spec, "end", orders)
-    if end is None or (begin is None and (end > 0 or spec.args.get("start_side") == "FOLLOWING")):
-        raise sql.error(
-            "a frame must end a number of rows or an interval from its row",
-            spec.args["end"] if isinstance(spec.args.get("end"), exp.Expr) else spec,
-            "write ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING; or, from the first row on, "
-            "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
-        )
-    if begin is not None and begin > end:
-        raise sql.error("the frame begins after its end", spec, "exchange both bounds")
-    return FrameSpec(by_rows, None if begin is None else -begin, desc, end)
-
-
-def _offset(sql: SqlText, spec: exp.Expr, which: str, orders: Sequence[OrderTerm]) -> int | None:
-    """Return a bound of a frame as the number of rows or µs after the row, negative before it; None if
-    it is unbounded."""
-    bound = spec.args.get(which)
-    if bound in (None, "CURRENT ROW"):
-        return 0
-    if bound == "UNBOUNDED":
-        return None
-    if spec.args.get("kind") == "ROWS":
-        distance = _whole(sql, bound)
-    else:
-        length = interval_of(sql, bound) if isinstance(bound, exp.Interval) else None
-        if not isinstance(length, timedelta) or len(orders) > 1 or not _is_time(orders[0].value.type):
-            raise sql.error(
-                "RANGE takes an interval of days or less from the time of ORDER BY",
-                bound,
-                "write RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW",
-            )
-        distance = length // timedelta(microseconds=1)
-    return distance if spec.args.get(f"{which}_side") == "FOLLOWING" else -distance
-
-
-def _whole(sql: SqlText, rows: exp.Expr | None) -> int:
-    if not isinstance(rows, exp.Literal) or not str(rows.this).isdigit():
-        raise sql.error("ROWS takes an integer number of rows", rows, _EXAMPLE)
-    return int(rows.this)
-
-
-def _is_time(of: pl.DataType) -> bool:
-    return types.is_timestamp(of)
+def _last_ms(sql: SqlText, plan: PlanNode, keys: Sequence[Typed], at: exp.Expr) -> pl.Expr:
+    """Return the last event time of each row's key, which is a window. Raise ProgramError if the key
+    has no window: no row would be the last one."""
+    roles = {each.name: each.role for each in plan.columns}
+    for key in keys:
+        if key.expr.meta.is_column():
+            role = roles.get(key.expr.meta.output_name())
+            if role is ColumnRole.WINDOW_END:
+                return key.expr.dt.epoch("ms") - 1
+            if role is ColumnRole.WINDOW_TIME:
+                return key.expr.dt.epoch("ms")
+    raise sql.error(
+        "the frame ends with the last row, but rows without a window have no last one",
+        at,
+        "add window_end to PARTITION BY, over the rows of a window function; or join the rows with a "
+        "query that groups them",
+    )
 
 
 # --- calls --------------------------------------------------------------------------------------------
@@ -217,18 +201,19 @@ class _OverCall:
     """An aggregate over a frame."""
 
     node: exp.Window
-    window: exp.Expr
-    """The OVER clause."""
+    at: exp.Window
+    """The call as it is written, of which `node` may be a part."""
+    clause: OverClause
     orders: Sequence[OrderTerm]
     frame: FrameSpec
     argument: Typed
-    position: FramePosition | None
+    position: PositionFunction | None
     """Function by position, such as LAG; None: an aggregate."""
     aggregate: AggregateCall
 
     @property
     def is_rank(self) -> bool:
-        return self.position is not None and self.position.is_rank
+        return self.position is not None and self.position.position.is_rank
 
     def function(self, column: str) -> OverFunction:
         """Return the function that is computed over a column."""
@@ -238,16 +223,17 @@ class _OverCall:
         assert isinstance(made, agg.Agg), "checked when the call was read"
         return made
 
-    @property
-    def same(self) -> tuple[str, str, FrameSpec]:
-        """Return the common part of calls with one frame; calls of frames that extend to following rows
-        are computed together."""
+    def same(self, in_one: bool) -> tuple[str, str, FrameSpec]:
+        """Return the common part of calls that are computed together: those with one frame, those whose
+        frames extend to following rows, and calls of all frames if they are computed `in_one`."""
         frame = self.frame
-        if frame.needs_later_rows:
+        if in_one:
+            frame = FrameSpec(True, None, frame.descending, following=None)
+        elif frame.needs_later_rows:
             frame = replace(frame, preceding=0, following=1)
-        keys = self.window.args.get("partition_by") or []
-        by = ", ".join(as_sql(each) for each in keys)
-        return by, as_sql(self.window.args["order"]), frame
+        by = ", ".join(as_sql(each) for each in self.clause.partition_by)
+        order = self.clause.order
+        return by, "" if order is None else as_sql(order), frame
 
     def result_type(self, source: PlanNode, column: str) -> pl.DataType:
         if self.position is not None:
@@ -255,56 +241,96 @@ class _OverCall:
         return result_column(source, "result", self.aggregate.of(column)).type
 
 
-def _call(sql: SqlText, compiler: Compiler, call: exp.Window, window: exp.Expr) -> _OverCall:
-    sql.only(window, ("this", "partition_by", "order", "spec", "over", "alias"), " of OVER")
-    order = window.args.get("order")
-    if order is None:
-        raise sql.error("OVER needs ORDER BY for this function", call, _EXAMPLE)
-    orders = [OrderTerm.of(sql, compiler, each) for each in order.expressions]
-    frame = _frame(sql, window.args.get("spec"), orders)
+def _call(
+    sql: SqlText, compiler: Compiler, call: exp.Window, clause: OverClause, at: exp.Window
+) -> _OverCall:
+    orders = [] if clause.order is None else clause.order.expressions
+    terms = [OrderTerm.of(sql, compiler, each) for each in orders]
+    own = frame(sql, clause.frame, terms)
     position, made = _function(sql, compiler, call)
-    if position is FramePosition.BEFORE:
-        frame = FrameSpec(True, _rows(sql, call.this), frame.descending)
-    elif position is FramePosition.AFTER:
-        frame = FrameSpec(True, 0, frame.descending, following=_rows(sql, call.this))
-    elif position is not None and position.is_rank:
-        frame = FrameSpec(True, None, frame.descending)
+    if position is not None and not terms:
+        raise sql.error("OVER needs ORDER BY for this function", call, _EXAMPLE)
+    if position is not None:
+        own = _frame_of_position(sql, call, position, own)
     value = made.argument or Typed(pl.lit(True), types.BOOLEAN, call)
-    return _OverCall(call, window, orders, frame, value, position, made)
+    return _OverCall(call, at, clause, terms, own, value, position, made)
+
+
+def _frame_of_position(
+    sql: SqlText, call: exp.Window, function: PositionFunction, own: FrameSpec
+) -> FrameSpec:
+    """Return the frame of a function by position: LAG, LEAD and ranks have their own."""
+    of = _unwrapped(call.this)
+    if function.position.is_rank:
+        return FrameSpec(True, None, own.descending)
+    match of:
+        case exp.Lag() if function.ignores_nulls:
+            return FrameSpec(True, None, own.descending, following=-1)
+        case exp.Lead() if function.ignores_nulls:
+            return FrameSpec(True, -1, own.descending, following=None)
+        case exp.Lag():
+            return FrameSpec(True, _offset(sql, of), own.descending)
+        case exp.Lead():
+            return FrameSpec(True, 0, own.descending, following=_offset(sql, of))
+    return own
+
+
+def _unwrapped(of: exp.Expr) -> exp.Expr:
+    return of.this if isinstance(of, exp.IgnoreNulls | exp.RespectNulls) else of
 
 
 def _function(
     sql: SqlText, compiler: Compiler, call: exp.Window
-) -> tuple[FramePosition | None, AggregateCall]:
-    of = call.this
+) -> tuple[PositionFunction | None, AggregateCall]:
+    of, ignores_nulls = _unwrapped(call.this), isinstance(call.this, exp.IgnoreNulls)
     position = _POSITIONS.get(type(of))
-    if position is not None and position.is_rank:
+    if position is not None and position.is_rank and of is call.this:
         sql.only(of, ())
-        return position, AggregateCall(None, agg.first, types.BIGINT)
-    if position is not None:
-        has_offset = position in (FramePosition.BEFORE, FramePosition.AFTER)
+        return PositionFunction(position), AggregateCall(None, agg.first, types.BIGINT)
+    if position is not None and not position.is_rank:
+        has_offset = isinstance(of, exp.Lag | exp.Lead | exp.NthValue)
         sql.only(of, ("this", "offset") if has_offset else ("this",))
-        value = compiler.compile(of.this)
-        return position, AggregateCall(value, agg.first, value.type)
+        value, n = compiler.compile(of.this), 1
+        if isinstance(of, exp.NthValue):
+            n = _offset(sql, of)
+        elif isinstance(of, exp.Lag | exp.Lead) and ignores_nulls:
+            # The n-th value that is not null, before or after the row.
+            position = FramePosition.LAST if isinstance(of, exp.Lag) else FramePosition.FIRST
+            n = _offset(sql, of)
+        if n < 1:
+            raise sql.error(f"{kind(of)} takes a number from 1 here", of.args["offset"], _EXAMPLE)
+        return PositionFunction(position, n, ignores_nulls), AggregateCall(value, agg.first, value.type)
+    if of is not call.this:
+        raise sql.error(
+            "IGNORE NULLS and RESPECT NULLS apply to FIRST_VALUE, LAST_VALUE, NTH_VALUE, LAG and LEAD",
+            call,
+            "leave them out: aggregates ignore nulls",
+        )
+    if isinstance(of, exp.Filter) and type(of.this) in _POSITIONS:
+        raise sql.error(
+            f"FILTER applies to aggregates, which {kind(of.this)} is not",
+            call,
+            f"write {kind(of.this)[:-1]}CASE WHEN ... THEN price END) IGNORE NULLS",
+        )
     made = aggregated(compiler, of)
     reads = made.of("column")
     if not isinstance(reads, agg.Agg) or not reads.can_frame() or made.fold is not None:
         raise sql.error(
             f"{kind(of.this if isinstance(of, exp.Filter) else of)} is not computed OVER rows yet",
             call,
-            "supported are COUNT, SUM, AVG, MIN, MAX, STDDEV, VARIANCE, FIRST_VALUE, "
-            "LAST_VALUE, LAG, LEAD, RANK, DENSE_RANK and ROW_NUMBER",
+            "supported are COUNT, SUM, AVG, MIN, MAX, STDDEV, VARIANCE, FIRST_VALUE, LAST_VALUE, "
+            "NTH_VALUE, LAG, LEAD, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE and ROW_NUMBER",
         )
     return None, made
 
 
-def _rows(sql: SqlText, of: exp.Lag | exp.Lead) -> int:
-    """Return the offset of LAG or LEAD."""
+def _offset(sql: SqlText, of: exp.Expr) -> int:
+    """Return the offset of LAG, LEAD or NTH_VALUE."""
     rows = of.args.get("offset")
-    if rows is None:
+    if rows is None and not isinstance(of, exp.NthValue):
         return 1
     if not isinstance(rows, exp.Literal) or not str(rows.this).isdigit():
         raise sql.error(
-            f"{kind(of)} takes an integer number of rows", rows, f"write {kind(of)[:-1]}price, 1)"
+            f"{kind(of)} takes an integer number of rows", rows or of, f"write {kind(of)[:-1]}price, 1)"
         )
     return int(rows.this)

@@ -59,6 +59,7 @@ from rheos.sql.set_statement import time_to_live
 from rheos.sql.syntax_errors import WINDOWS
 from rheos.sql.text import SqlText, as_sql, number_of
 from rheos.sql.values import value_rows
+from rheos.sql.window_clauses import OverClauses
 from rheos.sql.windows import WINDOW_COLUMNS, WindowCall, by_the_clock, is_clock, window_call
 
 if TYPE_CHECKING:
@@ -238,7 +239,8 @@ class Planner:
                 "ROW_NUMBER() supports only one order per query", ranks[1], "use a subquery for each"
             )
         if ranks:
-            plan, rank = ranked(self.sql, compiler, ranks[0], plan)
+            clause = OverClauses.of(self.sql, node).clause(ranks[0].unalias())
+            plan, rank = ranked(self.sql, compiler, ranks[0], clause, plan)
             written, before = ranks[0].unalias(), compiler.instead
             compiler = replace(compiler, instead=lambda each: rank if each is written else before(each))
         plan, compiler = with_over(self.sql, node, compiler, plan)
@@ -601,7 +603,8 @@ def _reads_itself(cte: exp.Expr) -> exp.Expr | None:
 
 def _parts_of_groups(node: exp.Select) -> list[exp.Expr]:
     """Return the expressions that are computed after WHERE."""
-    return [*node.expressions, *(each for name in ("group", "having") if (each := node.args.get(name)))]
+    parts = (each for name in ("group", "having") if (each := node.args.get(name)))
+    return [*node.expressions, *parts, *node.args.get("windows", ())]
 
 
 def _split_conditions(conditions: list[exp.Expr]) -> tuple[list[exp.Expr], list[Membership]]:

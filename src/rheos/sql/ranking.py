@@ -31,6 +31,7 @@ from rheos.sql.plan import (
     rekeyed,
 )
 from rheos.sql.text import SqlText, as_sql
+from rheos.sql.window_clauses import OverClause
 from rheos.sql.windows import OF_WINDOWS, is_clock, windowed_below, without_windows
 
 _EXAMPLE = (
@@ -51,17 +52,20 @@ def is_rank(node: exp.Expr) -> bool:
     return isinstance(node, exp.Window) and isinstance(node.this, exp.RowNumber)
 
 
-def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: PlanNode) -> tuple[PlanNode, Typed]:
+def ranked(
+    sql: SqlText, compiler: Compiler, item: exp.Expr, clause: OverClause, plan: PlanNode
+) -> tuple[PlanNode, Typed]:
     """Return the rows with their numbers, and the column of the numbers. Raise ProgramError."""
     node = item.unalias()
-    sql.only(node, ("this", "partition_by", "order", "over"), " of OVER")
-    order = node.args.get("order")
+    if clause.frame is not None:
+        raise sql.error("ROW_NUMBER() has no frame", clause.frame, "leave out the frame")
+    order = clause.order
     if order is None:
         raise sql.error("ROW_NUMBER() needs ORDER BY", node, _EXAMPLE)
     exprs = [pl.col(column.name) for column in plan.columns]
     columns = [*plan.columns]
     keys, in_window = [], set()
-    for each in node.args.get("partition_by") or []:
+    for each in clause.partition_by:
         value = compiler.compile(each)
         found = _plain(value, plan)
         if found is None:
@@ -352,14 +356,15 @@ def limited(sql: SqlText, plan: PlanNode, n: int) -> PlanNode:
 
 
 def numbered(plan: PlanNode) -> PlanNode:
-    """Return all rows with their numbers, if these are final: for append-only rows in the order of
-    event time. Other orders are unchanged."""
+    """Return all rows with their numbers: append-only rows in the order of event time, whose numbers
+    are final, and updating tables in any order. Other orders are unchanged."""
     below = plan
     while isinstance(below, Filter | Project | CallPlan):
         below = below.input
-    if not isinstance(below, RankedRows) or below.dedup != FIRST_BY_TIME:
+    if not isinstance(below, RankedRows):
         return plan
-    return _with_ranked(plan, _counted)
+    updates = below.input.changes is not None and below.window is None
+    return _with_ranked(plan, _counted) if updates or below.dedup == FIRST_BY_TIME else plan
 
 
 def _with_ranked(plan: PlanNode, made: Callable[[RankedRows], PlanNode]) -> PlanNode:
@@ -379,9 +384,11 @@ def _counted(plan: RankedRows) -> PlanNode:
     """Return the plan that computes row numbers as running counts."""
     over = OverColumns(plan.by, (plan.by,), (Count(plan.by),), (plan.rank,))
     columns = tuple(_bounded(column) for column in plan.columns)
-    frame = FrameSpec(by_rows=True, preceding=None)
-    input = by_first(plan)
-    made = OverPlan(input, plan.keys, over, frame, (*input.columns, columns[-1]), None)
+    frame = FrameSpec(by_rows=True, preceding=None, descending=not plan.smallest)
+    input, changes = by_first(plan), plan.input.changes
+    if changes is not None:
+        changes = Changes((*dict.fromkeys((*plan.keys, *changes.key)),), retracts=True)
+    made = OverPlan(input, plan.keys, over, frame, (*input.columns, columns[-1]), changes)
     return projected(made, tuple(pl.col(column.name) for column in columns), columns)
 
 

@@ -20,17 +20,20 @@ from rheos.core.aggregates.frames import Columns, FrameState, MergedFrame
 from rheos.core.operators.over.event_time_over import OverColumns, OverFunction
 from rheos.core.operators.over.frame_encoding import pack, unpack
 from rheos.core.operators.over.moving_frames import FrameRow, FrameSpec, MovingFrames
-from rheos.core.operators.over.positions import FramePosition
+from rheos.core.operators.over.positions import FramePosition, PositionFunction
 from tests.core.aggregates.oracle import CASES, exact_sum, same
 
 SCHEMA = pa.schema({"v": pa.int64()})
 FUNCTIONS: dict[str, OverFunction] = {
     name: kind("v") for name, kind in KINDS.items() if kind.can_frame()
 } | {
-    "first value": FramePosition.FIRST,
-    "last value": FramePosition.LAST,
-    "lag": FramePosition.BEFORE,
-    "lead": FramePosition.AFTER,
+    "first value": PositionFunction(FramePosition.FIRST),
+    "last value": PositionFunction(FramePosition.LAST),
+    "second value": PositionFunction(FramePosition.FIRST, 2),
+    "second value that is not null": PositionFunction(FramePosition.FIRST, 2, ignores_nulls=True),
+    "last value that is not null": PositionFunction(FramePosition.LAST, ignores_nulls=True),
+    "lag": PositionFunction(FramePosition.BEFORE),
+    "lead": PositionFunction(FramePosition.AFTER),
 }
 VALUES = st.one_of(st.none(), st.integers(-5, 5))
 ROWS = st.lists(st.tuples(st.integers(0, 12), VALUES), max_size=15)
@@ -40,21 +43,23 @@ def frame_of(rows: list[FrameRow], place: int, frame: FrameSpec) -> list[Any]:
     """Return the values in the frame of a row, by definition."""
     if frame.by_rows:
         begin = 0 if frame.preceding is None else max(0, place - frame.preceding)
-        return [row.values[0] for row in rows[begin : max(0, place + 1 + frame.following)]]
+        end = len(rows) if frame.following is None else max(0, place + 1 + frame.following)
+        return [row.values[0] for row in rows[begin:end]]
     sign = -1 if frame.descending else 1
     here = sign * rows[place].by
     least = float("-inf") if frame.preceding is None else here - frame.preceding
-    return [row.values[0] for row in rows if least <= sign * row.by <= here + frame.following]
+    most = float("inf") if frame.following is None else here + frame.following
+    return [row.values[0] for row in rows if least <= sign * row.by <= most]
 
 
 def expected(name: str, values: list[Any], frame: FrameSpec) -> Any:
     """Return the result of a function over the values of a frame; of an aggregate, by its oracle."""
     match FUNCTIONS[name]:
-        case FramePosition.FIRST:
-            return values[0] if values else None
-        case FramePosition.LAST:
-            return values[-1] if values else None
-        case FramePosition() as position:
+        case PositionFunction(FramePosition.FIRST | FramePosition.LAST as position, n, ignores_nulls):
+            values = [value for value in values if value is not None or not ignores_nulls]
+            at = n - 1 if position is FramePosition.FIRST else -n
+            return values[at] if len(values) >= n else None
+        case PositionFunction(position):
             complete = len(values) == frame.rows
             return values[0 if position is FramePosition.BEFORE else -1] if complete else None
     return CASES[name].expected([value for value in values if value is not None])
@@ -120,13 +125,26 @@ def test_frames_that_move_have_the_results_of_each_frame_alone(
     assert_near(found, rows, names, frame)
 
 
-@given(ROWS, st.integers(-3, 3), st.integers(1, 3), st.sets(st.integers(1, 14)), st.booleans())
+@given(
+    ROWS,
+    st.one_of(st.none(), st.integers(-3, 3)),
+    st.one_of(st.none(), st.integers(1, 3)),
+    st.sets(st.integers(1, 14)),
+    st.booleans(),
+)
 @settings(max_examples=100)
 def test_a_frame_that_reaches_forward_waits_for_its_rows(
-    drawn: list[tuple[int, int | None]], preceding: int, following: int, cuts: set[int], stores: bool
+    drawn: list[tuple[int, int | None]],
+    preceding: int | None,
+    following: int | None,
+    cuts: set[int],
+    stores: bool,
 ) -> None:
-    following = max(following, -preceding)
-    frame, names = FrameSpec(by_rows=True, preceding=preceding, following=following), [*FUNCTIONS]
+    if following is not None:
+        following = max(following, -(preceding or 0))
+    frame = FrameSpec(by_rows=True, preceding=preceding, following=following)
+    two_bounds = preceding is not None and following is not None
+    names = [name for name in FUNCTIONS if two_bounds or name not in ("lag", "lead")]
     rows = [FrameRow(by, (value,) * len(names)) for by, value in sorted(drawn, key=lambda row: row[0])]
     frames = moving(names, frame)
     found: list[tuple[Any, ...]] = []
@@ -135,26 +153,28 @@ def test_a_frame_that_reaches_forward_waits_for_its_rows(
         ended = end == len(rows)
         found += frames.add(rows[begin:end], ended=ended)
         begin = end
-        assert len(found) == (end if ended else max(0, end - following))
-        assert frames.rows <= max(0, preceding) + following
+        waiting = end if following is None else following
+        assert len(found) == (end if ended else max(0, end - waiting))
+        assert frames.rows <= max(0, preceding or 0) + waiting
         if stores:
             frames = restored(frames, names, frame, rows[len(found) : end])
     assert_near(found, rows, names, frame)
 
 
-@given(ROWS, st.integers(-3, 3), st.integers(1, 3), st.booleans())
+@given(ROWS, st.one_of(st.none(), st.integers(-3, 3)), st.integers(1, 3), st.booleans())
 @settings(max_examples=100)
 def test_a_frame_that_extends_a_distance_forward_waits_for_the_time(
-    drawn: list[tuple[int, int | None]], preceding: int, following: int, stores: bool
+    drawn: list[tuple[int, int | None]], preceding: int | None, following: int, stores: bool
 ) -> None:
-    frame = FrameSpec(False, preceding, following=max(following, -preceding))
+    following = max(following, -(preceding or 0))
+    frame = FrameSpec(False, preceding, following=following)
     names = [name for name in FUNCTIONS if name not in ("lag", "lead")]
     rows = [FrameRow(by, (value,) * len(names)) for by, value in sorted(drawn, key=lambda row: row[0])]
     frames = moving(names, frame)
     found: list[tuple[Any, ...]] = []
     for now in range(20):
         assert frames.add([row for row in rows if row.by == now], complete=0) == []
-        complete = sum(row.by + frame.following <= now for row in rows[len(found) :])
+        complete = sum(row.by + following <= now for row in rows[len(found) :])
         found += frames.add([], complete=complete)
         if stores:
             waiting = [row for row in rows[len(found) :] if row.by <= now]
@@ -195,12 +215,14 @@ def test_no_row_is_added_or_removed_twice() -> None:
         FrameSpec(by_rows=False, preceding=100),
         FrameSpec(by_rows=True, preceding=100, following=100),
         FrameSpec(by_rows=True, preceding=None),
+        FrameSpec(by_rows=True, preceding=None, following=100),
+        FrameSpec(by_rows=True, preceding=0, following=None),
     ):
         Watched.calls = 0
         frames = MovingFrames([Watched], frame, [frame] if frame.following else [])
         for at in range(1_000):
             frames.add([FrameRow(at, (at,))])
-        assert frames.rows <= 201
+        assert frames.rows <= 201 or frame.following is None
         assert Watched.calls <= 2_000
 
 
@@ -235,7 +257,8 @@ def test_floats_that_leave_a_frame_leave_no_rounding_error(by_rows: bool) -> Non
 
 def test_rows_with_equal_order_have_equal_ranks() -> None:
     def frames() -> MovingFrames:
-        ranks = [each.frame(0) for each in (FramePosition.RANK, FramePosition.DENSE_RANK)]
+        both = (FramePosition.RANK, FramePosition.DENSE_RANK)
+        ranks = [PositionFunction(each).frame(0) for each in both]
         return MovingFrames(ranks, FrameSpec(by_rows=True, preceding=None))
 
     rows = [FrameRow(at, (at, at)) for at in (3, 3, 5, 8, 8, 9)]

@@ -33,19 +33,6 @@ def goes(batch: Batch) -> npt.NDArray[np.bool_]:
     return found
 
 
-def change_stored_row(
-    state: MapStore, limit: KeyLimit, there: dict[str, Any], key: Key, item: str, row: Any
-) -> None:
-    """Store a row of a key, or remove it if `row` is None. The same change is made to `there`, a copy
-    of the key's rows. Raise InputError if the key has too many rows."""
-    if row is None:
-        if there.pop(item, None) is not None:
-            state.remove(key, item)
-        return
-    there[item] = row
-    store_row(state, limit, key, item, row, len(there))
-
-
 def store_row(state: MapStore, limit: KeyLimit, key: Key, item: str, row: Any, count: int) -> None:
     """Store a row of a key, which then has `count` rows. Raise InputError if these are too many."""
     if count > limit.due:

@@ -277,7 +277,7 @@ class TopNOfChanges(_TopN):
         assert spec.of_changes is not None
         self._known_by = [self._columns.get_field_index(name) for name in spec.of_changes]
         self._ranked = pa.schema([*self._columns, pa.field(RANK, pa.int64())])
-        self._orders = RowOrders(self._place, self._tie, smallest=spec.smallest)
+        self._orders: RowOrders[Any] = RowOrders(self._place, self._tie, smallest=spec.smallest)
 
     def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
         keys, gone = self._codec.of(batch), goes(batch).tolist()

@@ -1,9 +1,10 @@
 """OVER of append-only rows: a function that is called in the order of event time (`rows_by_time`).
 
 With a frame by rows, a row is emitted at once. With a frame that includes following rows, a row is
-emitted when enough rows have followed, or at the end of the input. The result then has the time of the
-last row of the frame. With a frame by distance, a timer emits the row when all rows of its frame have
-arrived. Rows that no later frame includes are dropped.
+emitted when enough rows have followed, or when its key ends. The result then has the time of the last
+row of the frame. With a frame by distance, a timer emits the row when all rows of its frame have
+arrived. Rows that no later frame includes are dropped. A key ends with its window, if it has one, or
+with the input: a timer then emits its last rows and clears its state.
 
 ```python
 check_example(
@@ -54,14 +55,14 @@ from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.core.graph.state import ValueState
 from rheos.core.operators.over.frame_encoding import pack, restore_folded, unpack
 from rheos.core.operators.over.moving_frames import FrameRow, FrameSpec, FrameTooLarge, MovingFrames
-from rheos.core.operators.over.positions import FramePosition
+from rheos.core.operators.over.positions import PositionFunction
 from rheos.core.operators.runtime_context import RuntimeContext
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.core.state.key_limit import KeyContents
 
 _MICROS = 1000
 
-OverFunction: TypeAlias = Agg | FramePosition
+OverFunction: TypeAlias = Agg | PositionFunction
 
 
 @dataclass(frozen=True)
@@ -75,16 +76,19 @@ class OverColumns:
     functions: tuple[OverFunction, ...]
     results: tuple[str, ...]
     frames: tuple[FrameSpec, ...] = ()
-    """Frame of each function, if frames include following rows."""
+    """Frame of each function, if frames differ or include following rows."""
     written: tuple[str, ...] = ()
     """Calls of the functions as the user wrote them; errors name them."""
+    ends: str | None = None
+    """Column with the last event time of the row's key, in ms since the epoch, if the frame ends with
+    the last row of a window."""
 
     def states(self, schema: pa.Schema, frame: FrameSpec) -> list[Callable[[], FrameState]]:
         """Return a factory for the state of each function over rows of `schema`."""
         frames = self.frames or (frame,) * len(self.functions)
         return [
             function.frame(own.rows)
-            if isinstance(function, FramePosition)
+            if isinstance(function, PositionFunction)
             else _make_frame(function, schema)
             for function, own in zip(self.functions, frames, strict=True)
         ]
@@ -93,7 +97,8 @@ class OverColumns:
         """Return the error for a function over the frame of a record."""
         at = error.function
         what, hint = error.in_sql(self.written[at] if self.written else self.results[at])
-        own = {k: v for k, v in record.items() if k not in (self.by, *self.arguments, *self.results)}
+        added = (self.by, self.ends, *self.arguments, *self.results)
+        own = {k: v for k, v in record.items() if k not in added}
         return InputError(what, record=str(own), hint=hint)
 
     def __str__(self) -> str:
@@ -103,8 +108,8 @@ class OverColumns:
 
 def label(function: OverFunction) -> str:
     """Return the name of a function. Ids of stored state are made of it."""
-    if isinstance(function, FramePosition):
-        return function.value
+    if isinstance(function, PositionFunction):
+        return function.label()
     return function.kind.upper() + ("_POP" if getattr(function, "ddof", 1) == 0 else "")
 
 
@@ -155,6 +160,7 @@ class EventTimeOver(KeyedProcessFunction):
         names = schema.names
         self._by = names.index(columns.by)
         self._arguments = [names.index(name) for name in columns.arguments]
+        self._ends = None if columns.ends is None else names.index(columns.ends)
         self._names = (*names, *columns.results)
 
     def open(self, ctx: RuntimeContext) -> None:
@@ -168,7 +174,7 @@ class EventTimeOver(KeyedProcessFunction):
         by_rows, ahead = self._frame.by_rows, self._frame.needs_later_rows
         if by_rows:
             if ahead and not known.waiting:
-                ctx.timers.register(MAX_TIMESTAMP_MS)
+                ctx.timers.register(self._end_ms(row))
         else:
             if ahead or not known.waiting:
                 ctx.timers.register(self._complete_ms(row) if ahead else ctx.timestamp)
@@ -184,7 +190,7 @@ class EventTimeOver(KeyedProcessFunction):
     def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         known, frames = self._load_state()
         preceding, ahead = self._frame.preceding, self._frame.needs_later_rows
-        if self._frame.by_rows:
+        if self._frame.by_rows or self._frame.following is None:
             yield from self._emitted(known, frames, [], ended=True)
             self.remembered.clear()
             return
@@ -205,8 +211,15 @@ class EventTimeOver(KeyedProcessFunction):
 
     def _complete_ms(self, row: tuple[Any, ...]) -> int:
         """Return the watermark at which all rows of a row's frame by distance have arrived."""
+        if self._frame.following is None:
+            return self._end_ms(row)
         complete: int = (row[self._by] + self._frame.following) // _MICROS
         return complete
+
+    def _end_ms(self, row: tuple[Any, ...]) -> int:
+        """Return the watermark after which no row of a row's key arrives."""
+        end: int = MAX_TIMESTAMP_MS if self._ends is None else row[self._ends]
+        return end
 
     def _load_state(self) -> tuple[Remembered, MovingFrames]:
         """Return the state of the key, ready to be used."""

@@ -1,9 +1,9 @@
 """Frames of sorted rows, and functions over them.
 
-A row has a sort value, which is a whole number or a string, and an argument for each function. The
-frame of a row begins a number of rows or a distance before it, or with the first row. It ends with the
-row, or a number of rows after it. A frame by distance ends with the last peer of the row: the last row
-with the same sort value.
+A row has a sort value, which is a number or a string, and an argument for each function. The frame of a
+row begins a number of rows or a distance before it, or with the first row. It ends with the row, a
+number of rows or a distance after it, or with the last row. A frame by distance ends with the last peer
+of the row: the last row with the same sort value.
 
     ROWS 1 PRECEDING          a  b  c         RANGE 1 PRECEDING      at 1  at 2  at 2
                                 └──┘ of c                            └─────────────┘ of both at 2
@@ -15,7 +15,7 @@ once, and removed once (`core.aggregates.frames`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from rheos.core.aggregates.frames import Columns, FrameState
@@ -33,24 +33,38 @@ class FrameSpec:
     first row."""
     descending: bool = False
     """Whether rows are in descending order."""
-    following: int = 0
-    """Number of rows, or distance, after the row; negative before it. Frames without a beginning end at
-    or before the row."""
+    following: int | None = 0
+    """Number of rows, or distance, after the row; negative before it. `None`: the frame ends with the
+    last row."""
 
     def __str__(self) -> str:
         begin = "UNBOUNDED PRECEDING" if self.preceding is None else _offset(-self.preceding)
         end = f" {_offset(self.following)}" if self.following else ""
+        if self.following is None:
+            end = " UNBOUNDED FOLLOWING"
         return f"{'ROWS' if self.by_rows else 'RANGE'} {begin}{end}"
 
     @property
     def needs_later_rows(self) -> bool:
         """Whether a row has a result only when later rows have arrived."""
-        return self.following > 0
+        return self.following is None or self.following > 0
 
     @property
     def rows(self) -> int:
-        """Number of rows in a complete frame by rows."""
-        return (self.preceding or 0) + 1 + self.following
+        """Number of rows in a complete frame by rows with two bounds."""
+        return (self.preceding or 0) + 1 + (self.following or 0)
+
+
+def covering(frames: Sequence[FrameSpec]) -> FrameSpec:
+    """Return the frame that begins with the first of several frames, or with its row, and ends with the
+    last of them."""
+    begins, ends = [each.preceding for each in frames], [each.following for each in frames]
+    return replace(
+        frames[0],
+        by_rows=any(each.by_rows for each in frames),
+        preceding=None if None in begins else max(0, *(each for each in begins if each is not None)),
+        following=None if None in ends else max(each for each in ends if each is not None),
+    )
 
 
 def _offset(of: int) -> str:
@@ -96,8 +110,8 @@ class MovingFrames:
         frame: FrameSpec,
         frames: Sequence[FrameSpec] = (),
     ) -> None:
-        """Create frames without rows. If frames include following rows, each function has its own frame
-        in `frames`, and `frame` covers them all."""
+        """Create frames without rows. If frames differ or include following rows, each function has its
+        own frame in `frames`, and `frame` covers them all."""
         self._frame = frame
         self._functions = len(functions)
         lanes: dict[FrameSpec, _Lane] = {}
@@ -115,13 +129,13 @@ class MovingFrames:
 
     @property
     def has_beginning(self) -> bool:
-        """Whether frames begin at a row, so that rows are stored. Otherwise states are."""
+        """Whether all frames begin at a row, so that only rows are stored, and no states."""
         return self._frame.preceding is not None
 
     @property
     def stores_rows(self) -> bool:
         """Whether rows are stored. Frames without a beginning may end before later rows."""
-        return self.has_beginning or self._frame.following < 0
+        return self.has_beginning or self._frame.following != 0
 
     @property
     def rows(self) -> int:
@@ -147,31 +161,30 @@ class MovingFrames:
         if complete is not None:
             ready = complete
         elif not ended:
-            ready = max(0, ready - max(0, self._frame.following))
+            following = self._frame.following
+            ready = 0 if following is None else max(0, ready - max(0, following))
         results: list[tuple[Any, ...]] = []
         while len(results) < ready:
-            results += [self._result(len(results))] * self._peers()
+            shared = 1 if self._frame.by_rows else self._peers()
+            results += [self._result(len(results))] * shared
             self._next = self._first + before + len(results)
         self._drop()
         return results
 
     def _peers(self) -> int:
-        """Return the number of rows that share a frame, from the next row on."""
+        """Return the number of rows with one sort value, from the next row on."""
         at = self._next - self._first
-        end = at + 1
-        if not self._frame.by_rows:
-            here = self._rows[at].by
-            while end < len(self._rows) and self._rows[end].by == here:
-                end += 1
+        end, here = at + 1, self._rows[at].by
+        while end < len(self._rows) and self._rows[end].by == here:
+            end += 1
         return end - at
 
     def _result(self, place: int) -> tuple[Any, ...]:
         """Move all frames forward to the next row, and return its results."""
         results: list[Any] = [None] * self._functions
-        peers = self._peers()
         stop = self._first + len(self._rows)
         for lane in self._lanes:
-            self._move(lane, self._end(lane, peers, stop))
+            self._move(lane, self._end(lane, stop))
             for at, state in zip(lane.places, lane.states, strict=True):
                 try:
                     results[at] = state.result()
@@ -193,16 +206,19 @@ class MovingFrames:
                 state.remove(values[at])
         lane.begin = begin
 
-    def _end(self, lane: _Lane, peers: int, stop: int) -> int:
-        """Return the number of the row after the frame of the next row, which has `peers` peers. `stop`
-        is the number of the row after the last one."""
-        frame, end = lane.frame, lane.end
-        if frame.by_rows or not frame.following:
-            return max(end, min(self._next + peers + frame.following, stop))
+    def _end(self, lane: _Lane, stop: int) -> int:
+        """Return the number of the row after the frame of the next row. `stop` is the number of the row
+        after the last one."""
+        frame, end, following = lane.frame, lane.end, lane.frame.following
+        if following is None:
+            return stop
+        if frame.by_rows:
+            return max(end, min(self._next + 1 + following, stop))
+        if following == 0:
+            return max(end, self._next + self._peers())
         here = self._rows[self._next - self._first].by
-        while (
-            end < stop and -_distance(self._rows[end - self._first].by, here, frame) <= frame.following
-        ):
+        # Infinite values have no distance from their peers.
+        while end < stop and not -distance(self._rows[end - self._first].by, here, frame) > following:
             end += 1
         return end
 
@@ -216,15 +232,15 @@ class MovingFrames:
         begin, here = lane.begin, self._rows[self._next - self._first].by
         while (
             begin < lane.end
-            and _distance(self._rows[begin - self._first].by, here, lane.frame) > preceding
+            and distance(self._rows[begin - self._first].by, here, lane.frame) > preceding
         ):
             begin += 1
         return begin
 
     def _drop(self) -> None:
         """Drop the rows that no later frame includes."""
-        if self._frame.preceding is None:
-            for lane in self._lanes:
+        for lane in self._lanes:
+            if lane.frame.preceding is None:
                 lane.begin = lane.end
                 for state in lane.states:
                     state.forget()
@@ -236,10 +252,12 @@ class MovingFrames:
 
     def _needed(self) -> int:
         """Return the number of the first row that later frames may include."""
-        preceding = self._frame.preceding
-        if preceding is not None and self._frame.by_rows:
-            return max(self._first, self._next - max(0, preceding))
-        return min((self._next, *(lane.begin for lane in self._lanes)))
+        needed = self._next
+        for lane in self._lanes:
+            preceding = lane.frame.preceding
+            by_rows = preceding is not None and lane.frame.by_rows
+            needed = min(needed, self._next - max(0, preceding or 0) if by_rows else lane.begin)
+        return max(self._first, needed)
 
     # --- state ----------------------------------------------------------------------------------------
 
@@ -252,17 +270,29 @@ class MovingFrames:
         self._rows, self._first, self._next = [*rows], 0, len(rows)
 
     def stored_states(self) -> list[Columns]:
-        """Return the state of each function over a frame that begins with the first row."""
-        [lane] = self._lanes
-        return [state.stored() for state in lane.states]
+        """Return the state of each function over a frame that begins with the first row. If such frames
+        include following rows, their ends come first, as numbers of rows from the next one."""
+        lanes = self._without_beginning()
+        states = [state.stored() for lane in lanes for state in lane.states]
+        if not self._frame.needs_later_rows:
+            return states
+        return [[[lane.end - self._next for lane in lanes]], *states]
 
-    def restore_states(self, states: Sequence[Columns]) -> None:
-        """Restore the states that `stored_states` returned."""
-        [lane] = self._lanes
-        for state, columns in zip(lane.states, states, strict=True):
+    def restore_states(self, stored: Sequence[Columns]) -> None:
+        """Restore the states that `stored_states` returned, after the rows."""
+        lanes = self._without_beginning()
+        if self._frame.needs_later_rows:
+            [[ends], *stored] = stored
+            for lane, end in zip(lanes, ends, strict=True):
+                lane.begin = lane.end = self._next + end
+        states = [state for lane in lanes for state in lane.states]
+        for state, columns in zip(states, stored, strict=True):
             state.restore(columns)
 
+    def _without_beginning(self) -> list[_Lane]:
+        return [lane for lane in self._lanes if lane.frame.preceding is None]
 
-def _distance(by: Any, here: Any, frame: FrameSpec) -> Any:
+
+def distance(by: Any, here: Any, frame: FrameSpec) -> Any:
     """Return the distance of a row from one that follows it."""
     return by - here if frame.descending else here - by
