@@ -331,6 +331,20 @@ WRONG: list[tuple[str, str]] = [
     ("SELECT «price FROM bids» FOR UPDATE", "FOR UPDATE of SELECT is not computed yet"),
     ("SELECT price INTO «t» FROM bids", "INTO of SELECT is not computed yet"),
     ("SELECT price FROM «bids (NOLOCK)»", "unknown table function 'bids'"),
+    (
+        "SELECT price FROM bids WHERE (price, auction) < («1, 2, 3»)",
+        "a row of 2 values cannot be compared with one of 3",
+    ),
+    (
+        "SELECT price FROM bids WHERE («price, auction») < 3",
+        "several values in parentheses can only be compared with as many others",
+    ),
+    (
+        "SELECT price FROM bids WHERE (price, auction) >= (1, «'a'»)",
+        "a comparison takes values of one type, but this is STRING, not BIGINT",
+    ),
+    ("SELECT * RENAME («prize» AS p) FROM bids", "unknown column 'prize'"),
+    ("SELECT «price.*» FROM bids", "* reads the fields of a STRUCT, but this is BIGINT"),
     ("SELECT price FROM bids WHERE «EXPLODE(ARRAY(1))» = 1", "EXPLODE() returns rows, not a value"),
     ("SELECT EXPLODE(«UNNEST(ARRAY(1))») FROM bids", "UNNEST() returns rows, not a value"),
     ("SELECT EXPLODE(«price») FROM bids", "EXPLODE() takes an ARRAY or a MAP, but this is BIGINT"),

@@ -78,6 +78,27 @@ class _Parser(TableArgumentParser):
             self.raise_error(NO_COLUMNS, self._prev)
         return columns, others
 
+    def _parse_statement(self) -> exp.Expr | None:
+        is_table = self._curr is not None and self._curr.token_type == TokenType.TABLE
+        made: exp.Expr | None = self._parse_select() if is_table else super()._parse_statement()
+        return made
+
+    def _parse_select(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        """Parse a query. TABLE t is SELECT * FROM t."""
+        made: exp.Expr | None
+        if self._curr is None or self._curr.token_type != TokenType.TABLE or not self._is_name_next():
+            made = super()._parse_select(*args, **kwargs)
+            return made
+        self._advance()
+        table = self._parse_table_parts()
+        assert table is not None, "a name follows"
+        rows = exp.select("*").from_(table)
+        made = self._parse_query_modifiers(self._parse_set_operations(rows))
+        return made
+
+    def _is_name_next(self) -> bool:
+        return self._next is not None and self._next.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+
     def _parse_command(self) -> NoReturn:
         self._parse_as_command(self._prev)
 

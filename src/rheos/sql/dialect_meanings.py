@@ -12,6 +12,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from rheos.sql.expressions.generators import ROWS
+from rheos.sql.expressions.row_order import STANDARD_NULLS, values_of_row
 from rheos.sql.text import WRITTEN_NAME, SourceDialect, SqlText
 
 CHANGED = "changed meaning"
@@ -75,6 +76,14 @@ def _rows(node: exp.Expr) -> tuple[exp.Expr, str] | None:
         return None
     node.meta[ROWS] = True
     return node, f"{node.name.upper()} returns rows"
+
+
+def _row_with_nulls(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
+    """Mark comparisons of rows."""
+    if not values_of_row(node.this):
+        return None
+    node.meta[STANDARD_NULLS] = True
+    return node, "a comparison of rows with a null is null"
 
 
 def _concat(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
@@ -149,6 +158,9 @@ MEANINGS: dict[SourceDialect, dict[type[exp.Expr], Meaning]] = {
         exp.Substring: _substring,
         exp.RegexpReplace: _every_match,
         exp.BitwiseXor: _no_power,
+        **dict.fromkeys(
+            (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between), _row_with_nulls
+        ),
     },
 }
 """By the kind of node: what differs from Spark."""

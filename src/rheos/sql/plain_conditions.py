@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from rheos.sql.expressions.row_order import STANDARD_NULLS, values_of_row
+
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _QUANTIFIED = (*_COMPARISONS, exp.Like, exp.ILike, exp.RegexpLike)
+_NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
 _FOUND = " found"
 _VALUE = " compared value"
 """Names that no query can contain."""
@@ -19,7 +22,8 @@ def with_plain_conditions(statement: exp.Expr) -> exp.Expr:
     for join in [*statement.find_all(exp.Join)]:
         _replace_semi_join(join)
     # Inner conditions come last in the walk, so that outer ones contain the rewritten ones.
-    for node in reversed([*statement.find_all(exp.Between, exp.In, *_QUANTIFIED)]):
+    for node in reversed([*statement.find_all(exp.Between, exp.In, *_QUANTIFIED, *_NULL_SAFE)]):
+        _write_rows_alike(node)
         made = _plain(node)
         if made is not None:
             node.replace(made)
@@ -47,9 +51,11 @@ def _plain(node: exp.Expr) -> exp.Expr | None:
         return _quantified(node, right)
     if isinstance(node.this, exp.Tuple) and isinstance(right, exp.Tuple):
         ours, theirs = node.this.expressions, right.expressions
-        if isinstance(node, exp.EQ | exp.NEQ) and len(ours) == len(theirs):
-            equal = _equal(ours, theirs)
-            return equal if isinstance(node, exp.EQ) else exp.Not(this=equal)
+        if isinstance(node, exp.EQ | exp.NEQ | exp.NullSafeEQ | exp.NullSafeNEQ) and len(ours) == len(
+            theirs
+        ):
+            equal = _equal(ours, theirs, standard=bool(node.meta.get(STANDARD_NULLS)))
+            return equal if isinstance(node, exp.EQ | exp.NullSafeEQ) else exp.Not(this=equal)
     return None
 
 
@@ -84,10 +90,24 @@ def _chained(operator: Callable[..., exp.Expr], parts: Sequence[exp.Expr]) -> ex
     return made
 
 
-def _equal(ours: Sequence[exp.Expr], theirs: Sequence[exp.Expr]) -> exp.Expr:
-    """Return whether several values equal as many others. As in Spark, a null equals a null here."""
+def _write_rows_alike(node: exp.Expr) -> None:
+    """Write ROW(a, b) as (a, b), if it is an operand of a comparison."""
+    for name in ("this", "expression", "low", "high"):
+        operand = node.args.get(name)
+        if not isinstance(operand, exp.Expr) or isinstance(operand, exp.Tuple):
+            continue
+        if values := values_of_row(operand):
+            row = exp.Tuple(expressions=[each.copy() for each in values])
+            row.meta.update(operand.meta)
+            node.set(name, row)
+
+
+def _equal(ours: Sequence[exp.Expr], theirs: Sequence[exp.Expr], *, standard: bool = False) -> exp.Expr:
+    """Return whether several values equal as many others. A null equals a null, as in Spark, except
+    with `standard`."""
+    equals = exp.EQ if standard else exp.NullSafeEQ
     pairs = zip(ours, theirs, strict=True)
-    parts = [exp.NullSafeEQ(this=one.copy(), expression=other.copy()) for one, other in pairs]
+    parts = [equals(this=one.copy(), expression=other.copy()) for one, other in pairs]
     return exp.paren(_chained(exp.And, parts))
 
 

@@ -56,6 +56,7 @@ from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_co
 from rheos.sql.select_forms import qualified, read_aliases, with_plain_clauses
 from rheos.sql.set_operations import NO_END, set_operation
 from rheos.sql.set_statement import time_to_live
+from rheos.sql.stars import columns_of_star, star_of
 from rheos.sql.syntax_errors import WINDOWS
 from rheos.sql.text import SqlText, as_sql, number_of
 from rheos.sql.values import value_rows
@@ -305,14 +306,10 @@ class Planner:
     def _items(
         self, item: exp.Expr, scope: NameScope | GroupedColumns, compiler: Compiler
     ) -> list[tuple[str, Typed, ColumnRole]]:
-        star = item.this if isinstance(item, exp.Column) else item
-        if isinstance(star, exp.Star):
-            self.sql.only(star, ("except_", "replace"))
-            table = item.table or None if isinstance(item, exp.Column) else None
-            found = [
-                (each.name, Typed(pl.col(each.column.name), each.column.type, item), each.column.role)
-                for each in scope.star(item, table)
-            ]
+        star = star_of(item)
+        if star is not None:
+            self.sql.only(star, ("except_", "replace", "rename"))
+            found = columns_of_star(self.sql, item, scope, compiler)
             if not found:
                 raise self.sql.error("* needs a table", item, "write SELECT * FROM ...")
             return self._changed_star(star, found, compiler)
@@ -337,14 +334,20 @@ class Planner:
     def _changed_star(
         self, star: exp.Star, found: list[tuple[str, Typed, ColumnRole]], compiler: Compiler
     ) -> list[tuple[str, Typed, ColumnRole]]:
-        """Return the columns of * with those of EXCEPT left out and those of REPLACE replaced."""
-        for each in [*(star.args.get("except_") or []), *(star.args.get("replace") or [])]:
-            name = each.alias_or_name.casefold()
+        """Return the columns of * as EXCEPT, REPLACE and RENAME change them."""
+        renames = star.args.get("rename") or []
+        for each in [*(star.args.get("except_") or []), *(star.args.get("replace") or []), *renames]:
+            is_new = any(each is rename for rename in renames)
+            written = each.this.name if is_new else each.alias_or_name
+            name = written.casefold()
             place = next((n for n, (known, *_) in enumerate(found) if known.casefold() == name), None)
             if place is None:
                 known = [name for name, *_ in found]
-                raise self.sql.unknown("column", each.alias_or_name, each, known, "the columns are")
-            if isinstance(each, exp.Alias):
+                at = each.this if is_new else each
+                raise self.sql.unknown("column", written, at, known, "the columns are")
+            if is_new:
+                found[place] = (each.alias, *found[place][1:])
+            elif isinstance(each, exp.Alias):
                 value = compiler.compile(each.this)
                 found[place] = (found[place][0], value, ColumnRole.PLAIN)
             else:

@@ -20,7 +20,8 @@ _ROWS = " rows that qualify"
 
 
 def with_plain_clauses(sql: SqlText, node: exp.Expr) -> None:
-    """Rewrite FETCH FIRST to LIMIT, and GROUP BY ALL to its keys. Raise ProgramError."""
+    """Rewrite FETCH FIRST to LIMIT, and GROUP BY ALL and GROUP BY (a, b) to their keys. Raise
+    ProgramError."""
     fetch = node.args.get("limit")
     if isinstance(fetch, exp.Fetch):
         options = fetch.args.get("limit_options")
@@ -31,6 +32,9 @@ def with_plain_clauses(sql: SqlText, node: exp.Expr) -> None:
     elif fetch is not None and fetch.expression.name.upper() == "ALL":
         node.set("limit", None)
     group = node.args.get("group")
+    if group is not None and any(isinstance(key, exp.Tuple) for key in group.expressions):
+        rows = [key.expressions if isinstance(key, exp.Tuple) else [key] for key in group.expressions]
+        group.set("expressions", [key for row in rows for key in row])
     if isinstance(node, exp.Select) and group is not None and group.args.get("all"):
         keys = [each.unalias() for each in node.expressions if next(calls_in(each), None) is None]
         group.set("expressions", [key.copy() for key in keys if not isinstance(key, exp.Literal)])

@@ -13,6 +13,7 @@ from rheos.sql import types
 from rheos.sql.chains import halved
 from rheos.sql.expressions.json_standard import is_json
 from rheos.sql.expressions.literals import literal_value
+from rheos.sql.expressions.row_order import STANDARD_NULLS, RowValues, values_of_row
 from rheos.sql.expressions.table import TEXT, Compiler, Typed, computes, function
 
 _COMPARED: dict[type[exp.Expr], Any] = {
@@ -30,6 +31,10 @@ _COMPARED: dict[type[exp.Expr], Any] = {
 @computes(*_COMPARED)
 def comparison(compiler: Compiler, node: exp.Expr) -> Typed:
     compiler.sql.only(node, ("this", "expression"))
+    if values_of_row(node.this) and values_of_row(node.expression):
+        rows = [RowValues.of(compiler, node.args[name]) for name in ("this", "expression")]
+        order = rows[0].order(compiler, rows[1], standard=bool(node.meta.get(STANDARD_NULLS)))
+        return Typed(_COMPARED[type(node)](order, pl.lit(0, dtype=pl.Int8())), types.BOOLEAN, node)
     values = [compiler.compile(node.args[name]) for name in ("this", "expression")]
     left, right = _compared(compiler, values, "a comparison")
     return Typed(_COMPARED[type(node)](left, right), types.BOOLEAN, node)
@@ -64,6 +69,11 @@ def is_(compiler: Compiler, node: exp.Is) -> Typed:
 @computes(exp.Between)
 def between(compiler: Compiler, node: exp.Between) -> Typed:
     compiler.sql.only(node, ("this", "low", "high"))
+    if values_of_row(node.this):
+        row, least, most = (RowValues.of(compiler, node.args[name]) for name in ("this", "low", "high"))
+        standard = bool(node.meta.get(STANDARD_NULLS))
+        above = row.order(compiler, least, standard=standard) >= 0
+        return Typed(above & (row.order(compiler, most, standard=standard) <= 0), types.BOOLEAN, node)
     values = [compiler.compile(node.args[name]) for name in ("this", "low", "high")]
     value, low, high = _compared(compiler, values, "BETWEEN")
     return Typed((value >= low) & (value <= high), types.BOOLEAN, node)
