@@ -109,8 +109,6 @@ def test_views_are_read_after_a_restore_at_another_parallelism() -> None:
     after = started(parallelism=3, after=before, config={"from_savepoint": folder})
     reached(after, 1)
     assert rows <= check_prefix(reader_of(after)) <= ROWS
-    after.rescale(1)
-    assert rows <= check_prefix(reader_of(after)) <= ROWS
     after.wait()
     assert check_prefix(reader_of(after)) == ROWS
 
