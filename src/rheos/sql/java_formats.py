@@ -18,12 +18,12 @@ SPECIFIER: Final = re.compile(
     r"%(?:(?P<place>\d+)\$|(?P<same><))?(?P<flags>[-#+ 0,(]*)(?P<width>\d+)?"
     r"(?:\.(?P<precision>\d+))?(?P<kind>[a-zA-Z%])"
 )
-"""A part of a format that stands for an argument."""
+"""Pattern of the parts of a format that arguments replace."""
 
 
 @dataclass(frozen=True)
 class Specifier:
-    """A part of a format that stands for an argument, such as `%-8.2f`."""
+    """A part of a format that an argument replaces, such as `%-8.2f`."""
 
     kind: str
     """Its letter, in lower case."""
@@ -33,7 +33,7 @@ class Specifier:
     precision: int | None
 
     def padded(self, text: str, *, zeros: bool = False) -> str:
-        """Return the text in its width; of a number, zeros follow the sign."""
+        """Return a string padded to the width. Zeros follow the sign of a number."""
         if self.upper:
             text = text.upper()
         missing = self.width - _length(text)
