@@ -56,6 +56,7 @@ CALLS: dict[Callable[..., Any], dict[str, Any]] = {
     rh.opensearch.sink: {"url": "http://a:9200", "index": "t", "id": "n"},
     rh.cassandra.sink: {"table": "k.t", "hosts": "a"},
     rh.tables.sink: {"target": "t"},
+    rh.delta.sink: {"path": "out"},
     rh.socket.source: {"address": "a:1"},
     rh.http.source: {"port": 8080, "schema": {"n": int}},
     rh.formats.csv: {},

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from rheos import formats
 from rheos.connectors.cassandra.columns import CqlColumn, check_fits, values
+from rheos.connectors.casts import cast_rows
 from rheos.connectors.collect import CollectSink, collected
 from rheos.connectors.collection import collection
 from rheos.connectors.files.open_files import OpenParquetFile
@@ -26,7 +27,6 @@ from rheos.connectors.postgres.change_values import from_text
 from rheos.connectors.postgres.column_types import as_strings, column_types
 from rheos.connectors.print import PrintSink
 from rheos.connectors.redis.text import as_fields, check_fields, from_bytes
-from rheos.connectors.spark.casts import cast_rows
 from rheos.connectors.spark.spark_types import spark_arrow_schema, to_arrow, to_spark
 from rheos.connectors.spark.staging_writer import stored_schema
 from rheos.core.connectors.contract import ReaderContext, SinkContext

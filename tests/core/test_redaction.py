@@ -57,7 +57,17 @@ def subclasses_of(kind: type) -> Iterator[type]:
 
 def test_no_connector_shows_credentials() -> None:
     """Every source, sink, committer and lookup of Rheos."""
-    for name in ("files", "kafka", "postgres", "redis", "opensearch", "cassandra", "tables", "http"):
+    for name in (
+        "files",
+        "kafka",
+        "postgres",
+        "redis",
+        "opensearch",
+        "cassandra",
+        "tables",
+        "delta",
+        "http",
+    ):
         getattr(rh, name)
     found = {each for kind in (Source, Sink, Committer, Lookup) for each in subclasses_of(kind)}
     ours = {each for each in found if each.__module__.startswith("rheos.") and is_dataclass(each)}

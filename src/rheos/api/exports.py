@@ -14,7 +14,18 @@ from rheos.api.sinks import collect_sink, print_sink
 from rheos.api.sources import dataframe, spark_stream
 from rheos.api.streams import DataStream
 from rheos.api.windowed_stream import WindowedStream
-from rheos.connectors import cassandra, files, http, kafka, opensearch, postgres, redis, socket, tables
+from rheos.connectors import (
+    cassandra,
+    delta,
+    files,
+    http,
+    kafka,
+    opensearch,
+    postgres,
+    redis,
+    socket,
+    tables,
+)
 from rheos.connectors.collection import collection
 from rheos.connectors.generator import Block, generator
 from rheos.connectors.hybrid import hybrid
@@ -229,6 +240,7 @@ __all__ = [
     "dataframe",
     "debug",
     "decimal",
+    "delta",
     "duration",
     "evictors",
     "files",

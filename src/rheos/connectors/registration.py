@@ -79,6 +79,7 @@ CONNECTORS = PlugInRegistry(
         "opensearch": "rheos.connectors.opensearch.registration:CONNECTOR",
         "cassandra": "rheos.connectors.cassandra.registration:CONNECTOR",
         "tables": "rheos.connectors.tables:CONNECTOR",
+        "delta": "rheos.connectors.delta.registration:CONNECTOR",
         "upsert-kafka": "rheos.connectors.kafka.upsert_registration:CONNECTOR",
         "postgres-cdc": "rheos.connectors.postgres.registration:CDC",
         "jdbc": "rheos.connectors.postgres.registration:JDBC",

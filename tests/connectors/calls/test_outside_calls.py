@@ -110,6 +110,21 @@ def cassandra(port: int) -> Sink:
     return rh.cassandra.sink("k.t", hosts=f"127.0.0.1:{port}", retry_for="0s")
 
 
+def prepared_delta(port: int) -> None:
+    """Inspect a Delta table, by a library that finds its store by environment variables."""
+    store = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "access",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in store.items():
+            patch.setenv(name, value)
+        prepared(rh.delta.sink(f"s3://bucket/{port}"))
+
+
 def opensearch(port: int) -> Sink:
     return rh.opensearch.sink(f"http://127.0.0.1:{port}", index="i", id="id", retry_for="0s")
 
@@ -158,6 +173,7 @@ CASES: dict[str, dict[str, Case]] = {
         ),
     },
     "FileSink": {"written": lambda port: written(rh.files.sink(URL, format="csv"))},
+    "DeltaSink": {"prepared": prepared_delta},
     "FileCommitter": {
         "begin": lambda port: FileCommitter(URL, "overwrite", "owner").begin(),
         "commit": lambda port: FileCommitter(URL).commit([staged()]),
@@ -198,6 +214,7 @@ ASKS_NOBODY = {
     "TableCommitter": "`PUBLICATION`, made by LoneCalls (test_bounded_calls.py)",
     "TransactionCommitter": "a TableCommitter",
     "DeltaCommitter": "a TableCommitter",
+    "DeltaTableCommitter": "`TABLE_CALL`, made by LoneCalls, as DeltaSink",
     "IcebergCommitter": "a TableCommitter",
     "ParquetCommitter": "a TableCommitter",
     "EpochCommitter": "made of Transactions; real brokers freeze in tests/connectors/kafka",
@@ -276,6 +293,7 @@ USERS = {
         "connectors/calls/hadoop_files.py",
         "connectors/calls/hdfs.py",
         "connectors/calls/webhdfs.py",
+        "connectors/delta/sink.py",
         "connectors/files/publication/azure.py",
         "connectors/kafka/admin.py",
         "connectors/kafka/arrow_producing.py",
@@ -289,6 +307,7 @@ USERS = {
     "declares its calls": {
         "connectors/cassandra/client.py",
         "connectors/calls/file_systems.py",
+        "connectors/delta/delta_log.py",
         "connectors/opensearch/client.py",
         "ops/control/alert_webhook.py",
         "ops/control/otlp_export.py",

@@ -240,7 +240,12 @@ class FileWriter(SinkWriter):
     """Stages one subtask's rows. Rows are buffered, encoded together, and appended to the open file."""
 
     def __init__(
-        self, sink: FileSink, ctx: SinkContext, publication: Publication, folder: str = ""
+        self,
+        sink: FileSink,
+        ctx: SinkContext,
+        publication: Publication,
+        folder: str = "",
+        staging: str | None = None,
     ) -> None:
         """Create the writer, without opening a file.
 
@@ -249,12 +254,13 @@ class FileWriter(SinkWriter):
             ctx: the context of the writer.
             publication: writes and publishes the files.
             folder: folder of published files, relative to the sink's; empty if there are no partitions.
+            staging: folder of staged files, relative to the sink's; None: a hidden one of the attempt.
         """
         self._sink = sink
         self._ctx = ctx
         self._publication = publication
         self._target_folder = folder
-        self._staging = staging_folder(ctx.job, ctx.attempt)
+        self._staging = staging_folder(ctx.job, ctx.attempt) if staging is None else staging
         run = hashlib.sha256(f"{ctx.job}\0{ctx.operator}".encode()).hexdigest()[:12]
         owner = f"{sink.owner}-" if sink.owner else ""
         self._prefix = f"part-{owner}{run}-{ctx.attempt}-{ctx.subtask}"

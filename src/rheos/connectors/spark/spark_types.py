@@ -25,8 +25,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as sql
 
+from rheos.connectors.casts import Rows, cast_rows
 from rheos.connectors.spark import versions
-from rheos.connectors.spark.casts import Rows, cast_rows
 from rheos.core.errors import SchemaError
 
 _METADATA = b"SPARK::metadata::json"

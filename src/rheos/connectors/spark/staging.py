@@ -26,11 +26,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.calls.file_systems import url_to_fs
+from rheos.connectors.casts import cast_rows
 from rheos.connectors.files import parquet
 from rheos.connectors.files.checksummed_files import CheckedFile
 from rheos.connectors.files.chunks import ChunkReader
 from rheos.connectors.source_wrapper import WrappedReader
-from rheos.connectors.spark.casts import cast_rows
 from rheos.connectors.spark.dataframe import POSITIONS
 from rheos.connectors.spark.staging_manifest import (
     Manifest,

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.calls.file_systems import url_to_fs
+from rheos.connectors.casts import cast_rows
 from rheos.connectors.files.checksummed_files import ChecksummingFile
-from rheos.connectors.spark.casts import cast_rows
 from rheos.connectors.spark.staging_manifest import StagedFile
 from rheos.core.connectors.schemas import shown_row
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
+from rheos.connectors.casts import cast_rows
 from rheos.connectors.files.committer import checked
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.partitions import Partition, PartitionedFiles
 from rheos.connectors.files.publication.contract import FileCommittable
 from rheos.connectors.files.publication.rename_publication import RenamePublication
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink, FileWriter
-from rheos.connectors.spark.casts import cast_rows
 from rheos.core.connectors.contract import SinkContext, SinkWriter
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from rheos.connectors.spark.casts import cast_array
+from rheos.connectors.casts import cast_array
 from rheos.core.connectors.contract import EndOfSplit, Polled, ReaderContext, Source, Split, SplitReader
 from rheos.core.errors import InputError
 from rheos.core.operators.contract import OperatorContext, Out

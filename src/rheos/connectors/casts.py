@@ -1,4 +1,4 @@
-"""Casts between Arrow types that correspond to one type of Spark, at any depth of nesting."""
+"""Casts between Arrow types that a table stores in the same way, at any depth of nesting."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _cast_column(column: Any, field: pa.Field) -> Any:
 
 
 def cast_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast an array, including its children, to another type with the same Spark type. Raises
+    """Cast an array, including its children, to a type that stores the same values. Raises
     ArrowInvalid.
 
     Arrow's own cast supports neither nested dictionaries nor records with non-nullable fields. A record

@@ -1,0 +1,319 @@
+"""The log of a Delta table: finds or creates the table, looks at its newest version, and appends the
+next one, by the library `deltalake`."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from rheos.connectors.calls.bounded_calls import LoneCalls
+from rheos.connectors.calls.outside_calls import OutsideCall
+from rheos.connectors.delta.columns import fitted_schema, new_columns, table_schema
+from rheos.connectors.delta.epoch_append import Append, Snapshot, UncertainAppendError
+from rheos.connectors.delta.registration import CONNECTOR
+from rheos.connectors.files.folder import SinkFolder
+from rheos.core.connectors.outages import is_outage
+from rheos.core.errors import (
+    CheckpointError,
+    ConfigurationError,
+    RheosError,
+    SchemaError,
+    UnavailableError,
+    UnrestorableError,
+)
+from rheos.core.redaction import RedactedRepr
+
+T = TypeVar("T")
+
+TABLE_CALL = OutsideCall(
+    server="Delta table",
+    call="sink: the driver inspects or creates the table, and appends the files of a checkpoint",
+    limit_s=600.0,
+    limit="10 min for the whole append",
+    then="the sink waits and reports it; other sinks continue. The sink makes no other call until "
+    "this one returns. It then reads the table's newest version, which shows whether the files are in "
+    "it, and appends the rest",
+)
+_USUAL_S = 60.0
+"""Seconds that a call may take before it counts as waiting."""
+_CALLS = LoneCalls()
+_CREATED_WITHIN = 5
+"""Attempts to create a table, or to add columns, if others change it at the same time."""
+
+
+def lone_call(location: str, doing: str, work: Callable[[], T]) -> T:
+    """Make a call with a time limit, if no abandoned call for the same table is under way.
+
+    Raises:
+        UnavailableError: the call has made no progress for `TABLE_CALL.limit_s`.
+    """
+    return _CALLS.run(location, doing, TABLE_CALL.limit_s, lambda progressed: work(), quiet_s=_USUAL_S)
+
+
+# --- the table ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DeltaTarget(RedactedRepr):
+    """A table, as it was when the job was submitted."""
+
+    location: str
+    """Absolute path or URL of the table's folder."""
+    identity: str
+    """Identity of the table, which another table at the same place does not have."""
+    columns: pa.Schema
+    partition_by: tuple[str, ...]
+    staged: pa.Schema
+    """Columns of the stream, with the table's types."""
+
+    @property
+    def stored(self) -> pa.Schema:
+        """Columns of the data files."""
+        return pa.schema([field for field in self.staged if field.name not in self.partition_by])
+
+
+def found_target(
+    location: str, schema: pa.Schema, partition_by: Sequence[str], evolve: bool
+) -> DeltaTarget:
+    """Inspect the table. Create it if it does not exist, and add columns that it lacks, if `evolve`.
+
+    Raises:
+        SchemaError: rows of the schema do not fit the table.
+        ConfigurationError: the table cannot be read, created or written.
+    """
+    delta = CONNECTOR.client()
+    with _inspecting(location):
+        try:
+            # `is_deltatable` would hold the interpreter's lock while it waits for the store.
+            delta.DeltaTable(_uri(location))
+        except delta.exceptions.TableNotFoundError:
+            new = delta.Schema.from_arrow(table_schema(schema))
+            # If another program creates it at the same time, its table is used.
+            delta.DeltaTable.create(_uri(location), new, mode="ignore", partition_by=list(partition_by))
+        for left in reversed(range(_CREATED_WITHIN)):
+            table = delta.DeltaTable(_uri(location))
+            check_writable(table, location)
+            added = new_columns(schema, _columns(table)) if evolve else []
+            if not added:
+                break
+            fields = delta.Schema.from_arrow(pa.schema(added)).fields
+            only_once = delta.CommitProperties(max_commit_retries=0)
+            try:
+                table.alter.add_columns(fields, commit_properties=only_once)
+            except delta.exceptions.CommitFailedError:
+                if not left:
+                    raise
+        return _target(table, location, schema, partition_by)
+
+
+def _target(table: Any, location: str, schema: pa.Schema, partition_by: Sequence[str]) -> DeltaTarget:
+    columns, metadata = _columns(table), table.metadata()
+    partitions = tuple(metadata.partition_columns)
+    if partition_by and tuple(partition_by) != partitions:
+        has = ", ".join(partitions) or "no column"
+        raise SchemaError(
+            f"partition_by={list(partition_by)}, but the table {location} is partitioned by {has}",
+            hint="leave out partition_by: the table determines it",
+        )
+    staged = fitted_schema(schema, columns, partitions, location)
+    return DeltaTarget(location, str(metadata.id), columns, partitions, staged)
+
+
+def _columns(table: Any) -> pa.Schema:
+    return pa.schema(table.schema().to_arrow())
+
+
+def _uri(location: str) -> str:
+    """Return the location as the library understands it."""
+    return re.sub(r"^s3[an]://", "s3://", location)
+
+
+# --- tables that need more than appended files --------------------------------------------------------
+
+_KNOWN_FEATURES = frozenset(
+    {
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "columnMapping",
+        "deletionVectors",
+        "generatedColumns",
+        "identityColumns",
+        "invariants",
+        "timestampNtz",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+"""Features that ask nothing of a writer that appends files, or that are refused below if a column or a
+setting uses them."""
+_COLUMN_FEATURES = ("delta.generationExpression", "delta.identity.start", "delta.invariants")
+
+
+def check_writable(table: Any, location: str) -> None:
+    """Raise ConfigurationError if a writer of the table must do more than append files: then other
+    readers and writers would find a table that breaks its own rules."""
+    settings = {key: value for key, value in table.metadata().configuration.items() if value}
+    reasons = [
+        f"the feature {name}"
+        for name in sorted(set(table.protocol().writer_features or ()) - _KNOWN_FEATURES)
+    ]
+    if settings.get("delta.columnMapping.mode", "none") != "none":
+        reasons.append("column mapping")
+    reasons += [f"the setting {name}" for name in settings if name.startswith("delta.constraints.")]
+    if "delta.setTransactionRetentionDuration" in settings:  # DL6
+        reasons.append("the setting delta.setTransactionRetentionDuration")
+    reasons += [
+        f"{key} of the column {field.name!r}"
+        for field in table.schema().fields
+        for key in _COLUMN_FEATURES
+        if key in (field.metadata or {})
+    ]
+    if reasons:
+        raise ConfigurationError(
+            f"the table {location} has {', '.join(reasons)}, which the sink does not support",
+            hint="write to a table without it, and copy the rows from there",
+        )
+
+
+# --- its versions -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DeltaLog:
+    """The log of one table, for one sink."""
+
+    target: DeltaTarget
+    sink: str
+    """Id of the sink in the table (DL5)."""
+
+    def look(self) -> Snapshot:
+        """Read the newest version.
+
+        Raises:
+            SchemaError: the sink's files do not fit the table any more.
+            UnrestorableError: another table has taken its place.
+            UnavailableError: the table cannot be read now.
+        """
+        target = self.target
+        with _appending(target.location):
+            table = CONNECTOR.client().DeltaTable(_uri(target.location))
+        if str(table.metadata().id) != target.identity:
+            raise UnrestorableError(
+                f"the table {target.location} was replaced by another one while the job ran",
+                hint="restore the old table, or start the job without its checkpoints, which appends "
+                "all rows to the new one",
+            )
+        try:
+            check_writable(table, target.location)
+            _target(table, target.location, target.staged, target.partition_by)
+        except (ConfigurationError, SchemaError) as error:
+            raise SchemaError(
+                f"the table has changed while the job ran: {error.what}",
+                hint="the checkpoint's rows are not in the table, but not lost: change the table back, "
+                "and start the job again",
+            ) from error
+        return Snapshot(table.transaction_version(self.sink) or 0, table)
+
+    def append(self, action: Append) -> None:
+        """Write the version that follows the snapshot's (DL2).
+
+        Raises:
+            UncertainAppendError: another writer was first, or the outcome is unknown.
+            UnrestorableError: a file is missing (DL4).
+        """
+        folder = SinkFolder(self.target.location)
+        delta = CONNECTOR.client()
+        for file in action.files:
+            if not folder.exists(file.path):
+                raise UnrestorableError(
+                    f"{folder.path(file.path)} ({file.rows} rows) is lost: the file does not exist, "
+                    "and the table does not contain it",
+                    hint="check whether the table was vacuumed with a short retention while the job "
+                    "was down; restore the file, or start the job from an earlier savepoint",
+                )
+        files = [
+            delta.transaction.AddAction(
+                path=file.path,
+                size=file.size_bytes,
+                partition_values=dict(zip(self.target.partition_by, file.partition, strict=True)),
+                modification_time=time.time_ns() // 1_000_000,
+                data_change=True,
+                stats=file.statistics,
+            )
+            for file in action.files
+        ]
+        first = action.files[0]
+        properties = delta.CommitProperties(
+            custom_metadata={"rheos.job": first.job, "rheos.checkpoint": action.checkpoint},
+            max_commit_retries=0,
+            app_transactions=[delta.Transaction(self.sink, action.checkpoint)],
+        )
+        try:
+            with _appending(self.target.location):
+                action.snapshot.version.create_write_transaction(
+                    files,
+                    "append",
+                    action.snapshot.version.schema(),
+                    partition_by=list(self.target.partition_by),
+                    commit_properties=properties,
+                )
+        except RheosError as error:
+            raise UncertainAppendError(error) from error
+
+
+# --- errors -------------------------------------------------------------------------------------------
+
+
+_DECORATION = re.compile(r"\x1b\[[0-9;]*m|↳")
+_BACKTRACE = re.compile(r"\d+: <?\w+>?")
+
+
+def _message(error: Exception) -> str:
+    """Return the library's message in one line, without colours and its own stack."""
+    lines = [line.strip() for line in _DECORATION.sub("", str(error)).splitlines()]
+    return ": ".join(line for line in lines if line and not _BACKTRACE.fullmatch(line))
+
+
+@contextmanager
+def _inspecting(location: str) -> Iterator[None]:
+    """Translate errors in the block to ConfigurationError."""
+    delta = CONNECTOR.client()
+    try:
+        yield
+    except (delta.exceptions.DeltaError, OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"the Delta table {location} could not be inspected or created: {_message(error)}",
+            hint="check the path, and that the job's user may read and write there",
+        ) from error
+
+
+@contextmanager
+def _appending(location: str) -> Iterator[None]:
+    """Translate errors in the block: those that may go away become UnavailableError."""
+    delta = CONNECTOR.client()
+    try:
+        yield
+    except (delta.exceptions.DeltaError, OSError, ValueError) as error:
+        kind = UnavailableError if _may_pass(error, location) else CheckpointError
+        raise kind(
+            f"the Delta table {location} could not be read or written: {_message(error)}",
+            hint="the sink's rows are not lost: they are published as soon as the table can be written",
+        ) from error
+
+
+def _may_pass(error: Exception, location: str) -> bool:
+    """Return whether a call may succeed later: after a conflict, or an outage of the store."""
+    delta = CONNECTOR.client()
+    if isinstance(error, delta.exceptions.CommitFailedError):
+        return True
+    if not isinstance(error, OSError):
+        return False
+    numbered = re.search(r"os error (\d+)", str(error))
+    return "://" in location or is_outage(OSError(int(numbered[1]), "") if numbered else error)

@@ -1,0 +1,13 @@
+"""Registration of the connector `delta`."""
+
+from rheos.connectors.registration import ConnectorRegistration
+
+CONNECTOR = ConnectorRegistration(
+    name="delta",
+    title="Delta Lake",
+    module="rheos.connectors.delta",
+    sink="sink",
+    requires=("deltalake",),
+    install="rheos[delta]",
+    docs="delta.md",
+)
