@@ -17,6 +17,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from rheos.sql.expressions import refused_functions
+from rheos.sql.expressions.postgres_casts import PostgresCast
+from rheos.sql.expressions.table import NAMED
 from rheos.sql.json_parser import (
     JsonArray,
     JsonArrow,
@@ -244,6 +246,71 @@ _URLS = (
     "http://É.example/ü?q=ß",
     "http://h_1.example/x",
 )
+
+
+OF_POSTGRES = [
+    "array_upper",
+    "array_lower",
+    "array_ndims",
+    "array_dims",
+    "array_positions",
+    "array_replace",
+    "trim_array",
+    "array_fill",
+    "array_sum",
+    "jsonb_concat",
+    "jsonb_delete",
+    "jsonb_delete_path",
+    "jsonb_set",
+    "jsonb_insert",
+    "jsonb_strip_nulls",
+    "json_strip_nulls",
+    "jsonb_pretty",
+    "jsonb_array_length",
+    "jsonb_path_exists",
+    "jsonb_path_query_first",
+    "jsonb_path_query_array",
+    "to_jsonb",
+    "array_to_json",
+    "row_to_json",
+    "json_scalar",
+    "json_build_object",
+    "jsonb_build_object",
+    "json_build_array",
+    "jsonb_build_array",
+    "jsonb_object",
+    "regexp_match",
+    "regexp_matches",
+    "regexp_split_to_array",
+    "sind",
+    "cosd",
+    "tand",
+    "cotd",
+    "asind",
+    "acosd",
+    "atand",
+    "atan2d",
+    "gcd",
+    "lcm",
+    "num_nulls",
+    "num_nonnulls",
+    "to_hex",
+    "to_oct",
+    "to_bin",
+    "unistr",
+    "quote_literal",
+    "quote_nullable",
+    "quote_ident",
+    "convert_from",
+    "convert_to",
+    "get_byte",
+    "set_byte",
+    "date_bin",
+    "justify_hours",
+    "justify_interval",
+    "justify_days",
+]
+"""Functions of PostgreSQL that Spark lacks."""
 
 
 @dataclass(frozen=True)
@@ -630,6 +697,9 @@ EXPRESSIONS: dict[type[exp.Expr] | str, Templates] = {
     "json_tuple": Elsewhere("test_json_on_spark"),
     "json_array_length": Elsewhere("test_json_on_spark"),
     "json_object_keys": Elsewhere("test_json_on_spark"),
+    PostgresCast: Elsewhere("test_dialects"),
+    **{name: Elsewhere("test_dialects") for name in NAMED if name.startswith("pg.")},
+    **dict.fromkeys(OF_POSTGRES, Elsewhere("test_dialects")),
     "json_typeof": Elsewhere("test_json"),
     "jsonb_typeof": Elsewhere("test_json"),
     "json_extract_path": Elsewhere("test_json"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
 
 import rheos as rh
+from tests.sql.postgres_results import RESULTS as POSTGRES
 
 SPARK_FLINK_POSTGRES: dict[str, tuple[Any, Any, Any]] = {
     "7 / 2": (3.5, 3, 3),
@@ -37,6 +39,42 @@ def test_a_text_has_the_meaning_of_its_dialect(dialect: str) -> None:
     assert dict(zip(SPARK_FLINK_POSTGRES, found, strict=True)) == dict(
         zip(SPARK_FLINK_POSTGRES, wanted, strict=True)
     )
+
+
+def test_expressions_return_what_postgresql_documents() -> None:
+    env = rh.Environment(runtime="simulated")
+    columns = ", ".join(f"{text} AS v{n}" for n, text in enumerate(POSTGRES))
+    env.sql(f"SELECT {columns}", dialect="postgres").collect("found")
+    row = env.execute("postgres").collected["found"].to_pylist()[0]
+    found = dict(zip(POSTGRES, map(_plain, row.values()), strict=True))
+    wrong = {text: (found[text], wanted) for text, wanted in POSTGRES.items() if found[text] != wanted}
+    assert not wrong
+
+
+def _plain(value: Any) -> Any:
+    """Return times in UTC, without their zone, and floats without the last digits."""
+    match value:
+        case dt.datetime() if value.tzinfo:
+            return value.astimezone(dt.UTC).replace(tzinfo=None)
+        case float():
+            return pytest.approx(value, nan_ok=True)
+    return value
+
+
+def test_aggregates_of_json_keep_nulls_and_insert_json() -> None:
+    env = rh.Environment(runtime="simulated")
+    env.sql(
+        """SELECT jsonb_agg(v ORDER BY k) AS a, json_object_agg(k, v) AS o,
+            jsonb_agg(jsonb_build_object(k, v) ORDER BY k) AS of_json
+        FROM (VALUES ('a', 1), ('b', NULL)) AS t(k, v)""",
+        dialect="postgres",
+    ).collect("found")
+    row = env.execute("json").collected["found"].to_pylist()[-1]
+    assert [row["a"], row["o"], row["of_json"]] == [
+        "[1,null]",
+        '{"a":1,"b":null}',
+        '[{"a":1},{"b":null}]',
+    ]
 
 
 def test_double_quotes_name_columns_in_postgres_and_nulls_come_last() -> None:
@@ -76,8 +114,15 @@ def test_set_dialect_holds_for_the_statements_after_it(capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("text", "dialect", "words", "place"),
     [
-        ("SELECT 2 ^ 3", "postgres", "^ is a power in postgres", "2 ^ 3"),
-        ("SELECT REGEXP_REPLACE('a', 'b', 'c')", "postgres", "replaces the first match", None),
+        ("SELECT REGEXP_REPLACE('a', 'b', 'c', 1, 2)", "postgres", "another match", None),
+        ("SELECT 'a' ~ '[[:no:]]'", "postgres", "[:no:] is not a class of characters", None),
+        ("SELECT REGEXP_MATCH('a', 'a', 'z')", "postgres", "unknown flag z", None),
+        ("SELECT TO_CHAR(1, 'x')", "postgres", "'x' is not a template for TO_CHAR()", None),
+        ("SELECT TO_DATE('1', 'RR')", "postgres", "'RR' is not a template for TO_DATE()", None),
+        ("SELECT AGE(DATE '2026-01-01', DATE '2025-01-01')", "postgres", "years and months", None),
+        ("SELECT FORMAT('%s %s', 1)", "postgres", "a value for each of them", None),
+        ("SELECT ENCODE('a', 'rot13')", "postgres", "has no form 'rot13'", None),
+        ("SELECT '{}'::jsonb ?| 1", "postgres", "takes an ARRAY of STRINGs", None),
         ("SELECT 'a", "flink", "the ' that starts here is not closed", "'a"),
     ],
 )

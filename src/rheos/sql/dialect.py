@@ -16,6 +16,8 @@ from rheos.sql.chains import with_halved_chains
 from rheos.sql.dialect_meanings import with_meanings
 from rheos.sql.ordered_aggregates import with_groups_inside
 from rheos.sql.plain_conditions import with_plain_conditions
+from rheos.sql.postgres_parser import KEYWORDS as POSTGRES_KEYWORDS
+from rheos.sql.postgres_parser import PostgresParser
 from rheos.sql.syntax_errors import (
     NO_COLUMNS,
     NOTHING_BEHIND,
@@ -146,15 +148,24 @@ class FlinkSql(StreamSql):
 
 
 class PostgresSql(FlinkSql):
-    """PostgreSQL's quotes, division, and order of nulls."""
+    """PostgreSQL's quotes, operators, division, and order of nulls."""
 
     NULL_ORDERING = "nulls_are_large"
+    NUMBERS_CAN_BE_UNDERSCORE_SEPARATED = True
+    IDENTIFIERS_CAN_START_WITH_DIGIT = False
 
     class Tokenizer(FlinkSql.Tokenizer):
-        KEYWORDS = {**FlinkSql.Tokenizer.KEYWORDS, "~": TokenType.RLIKE}
+        KEYWORDS = {**FlinkSql.Tokenizer.KEYWORDS, **POSTGRES_KEYWORDS}
+        BYTE_STRINGS = [("e'", "'"), ("E'", "'")]
+        BYTE_STRING_ESCAPES = ["'", "\\"]
+        HEREDOC_STRINGS = ["$"]
+        HEREDOC_TAG_IS_IDENTIFIER = True
+        HEREDOC_STRING_ALTERNATIVE = TokenType.PARAMETER
+        SINGLE_TOKENS = {**FlinkSql.Tokenizer.SINGLE_TOKENS, "$": TokenType.HEREDOC_STRING}
+        VAR_SINGLE_TOKENS = {"$"}
 
-    class Parser(_Parser):
-        LOG_DEFAULTS_TO_LN = False
+    class Parser(_Parser, PostgresParser):
+        pass
 
 
 _DIALECTS: dict[SourceDialect, StreamSql] = {

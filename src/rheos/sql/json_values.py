@@ -329,16 +329,21 @@ def _joined(row: Sequence[str | None], keys: bool, keep_nulls: bool) -> str:
     return f"{{{','.join(kept)}}}" if keys else f"[{','.join(kept)}]"
 
 
-def joined_lists(columns: Sequence[pl.Series], *, keys: bool, keep_nulls: bool) -> pl.Series:
-    """Compute JSON_OBJECTAGG and JSON_ARRAYAGG of lists: of keys and values, or of values."""
+def joined_lists(
+    columns: Sequence[pl.Series], *, keys: bool, keep_nulls: bool, are_json: bool
+) -> pl.Series:
+    """Compute JSON_OBJECTAGG and JSON_ARRAYAGG of lists of values, or of structs with a key as `a` and
+    a value as `b`. `are_json` is whether the values are JSON already."""
     [lists] = columns
+    write = str if are_json else json_text
+    in_structs = keys or keep_nulls
     texts = []
     for values in lists.to_list():
         row = list[str | None]()
         for each in values or ():
             if keys:
                 row.append(each["a"])
-            value = each["b"] if keys else each
-            row.append(None if value is None else json_text(value))
+            value = each["b"] if in_structs else each
+            row.append(None if value is None else write(value))
         texts.append(_joined(row, keys, keep_nulls))
     return pl.Series(lists.name, texts, pl.String())

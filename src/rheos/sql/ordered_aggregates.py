@@ -18,6 +18,7 @@ from sqlglot import exp
 from rheos.core.aggregates.quantile import interpolated
 from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
+from rheos.sql.expressions.postgres_json import returns_json
 from rheos.sql.expressions.table import CAST, Compiler, Typed
 from rheos.sql.json_parser import JsonArrayAgg, JsonObjectAgg
 from rheos.sql.json_values import joined_lists
@@ -320,18 +321,23 @@ _of_lists(exp.ApproxDistinct)(
 def _json_of(call: ListCall) -> OfList:
     """Return JSON_ARRAYAGG, without NULL by default, and JSON_OBJECTAGG, with null for NULL."""
     keys, clause = isinstance(call.node, JsonObjectAgg), call.node.args.get("on_null")
-    if clause not in (None, "NULL", "ABSENT") or (clause == "NULL" and not keys):
+    if clause not in (None, "NULL", "ABSENT"):
         raise call.compiler.sql.error(
             f"{kind(call.node)} does not support {clause} ON NULL", call.node, "leave it out"
         )
     if keys:
         name = Typed(call.compiler.text(call.node.this, kind(call.node)).expr, types.TEXT, call.node)
-        both = {"a": name, "b": call.compiler.compile(call.node.expression)}
+        value = call.compiler.compile(call.node.expression)
+        both = {"a": name, "b": value}
         rows = _struct(call.node, both, _keep_where(call.condition, name.expr.is_not_null()))
         values = OfList(rows, pl.List(rows.type), lambda of: of)
     else:
-        values = call.list_of()
-    join = partial(joined_lists, keys=keys, keep_nulls=keys and clause != "ABSENT")
+        value = call.value
+        # A struct is not null, so that the list also has the nulls.
+        row = Typed(pl.struct(value.expr.alias("b")), pl.Struct({"b": value.type}), value.node)
+        values = call.list_of(row if clause == "NULL" else None)
+    keep_nulls = clause == "NULL" or (keys and clause is None)
+    join = partial(joined_lists, keys=keys, keep_nulls=keep_nulls, are_json=returns_json(value.node))
     return OfList(
         values.value, types.TEXT, lambda of: of_columns(join, [values.result(of)], types.TEXT)
     )

@@ -25,8 +25,15 @@ from rheos.sql.list_rows import PLACE, insert_elements, repeat_elements, zip_ele
 from rheos.sql.text import kind
 from rheos.sql.text_bounds import joined
 
-_ONE, _OTHER = "one", "other"
-_IS_SAME = (pl.element().struct.field(_ONE) == pl.element().struct.field(_OTHER)).fill_null(False)
+_ONE, _OTHER, _NEW = "one", "other", "new"
+
+
+def is_same(*, nulls: bool = False) -> pl.Expr:
+    """Return whether an element of `compared_elements` equals the value. `nulls` is whether a null
+    equals a null."""
+    one, other = (pl.element().struct.field(name) for name in (_ONE, _OTHER))
+    return one.eq_missing(other) if nulls else (one == other).fill_null(False)
+
 
 ARRAY = Takes("an ARRAY", lambda of: isinstance(of, pl.List))
 _TEXTS = pl.List(types.TEXT)
@@ -39,7 +46,7 @@ def inner_type(value: Typed) -> pl.DataType:
     return inner
 
 
-def _with_element(compiler: Compiler, node: exp.Anonymous) -> tuple[Typed, Typed]:
+def with_element(compiler: Compiler, node: exp.Anonymous) -> tuple[Typed, Typed]:
     """Return the array and the element of a call, in one type."""
     value, element = compiler.given(node, [ARRAY, ANY])
     first = Typed(pl.lit(None), inner_type(value), value.node)
@@ -49,7 +56,7 @@ def _with_element(compiler: Compiler, node: exp.Anonymous) -> tuple[Typed, Typed
 
 @computes_named("array_append", "array_prepend")
 def append(compiler: Compiler, node: exp.Anonymous) -> Typed:
-    value, element = _with_element(compiler, node)
+    value, element = with_element(compiler, node)
     parts = [value.expr, listed([element.expr], element.type)]
     if node.name.casefold() == "array_prepend":
         parts.reverse()
@@ -69,7 +76,7 @@ def insert(compiler: Compiler, node: exp.Anonymous) -> Typed:
         )
     of, at, what = node.expressions
     [place] = compiler.given(_call_of(node, [at]), [SMALL_WHOLE])
-    value, element = _with_element(compiler, _call_of(node, [of, what]))
+    value, element = with_element(compiler, _call_of(node, [of, what]))
     compute = partial(insert_elements, written=compiler.sql.written(node))
     made = of_columns(compute, [value.expr, place.expr, element.expr], value.type)
     return Typed(made, value.type, node)
@@ -81,19 +88,22 @@ def _call_of(node: exp.Expr, arguments: list[exp.Expr]) -> exp.Anonymous:
     return call
 
 
-def _compared(value: Typed, element: Typed) -> pl.Expr:
-    """Return the elements of an array as structs of the element and of the value to compare it with."""
+def compared_elements(value: Typed, element: Typed, new: Typed | None = None) -> pl.Expr:
+    """Return the elements of an array as structs of the element, of the value to compare it with, and
+    of another value."""
     inner = inner_type(value)
-    type_ = pl.List(pl.Struct({_ONE: inner, _OTHER: inner, PLACE: types.INT}))
-    names = (_ONE, _OTHER)
-    return of_columns(partial(zip_elements, lists=1, names=names), [value.expr, element.expr], type_)
+    given = [value, element] if new is None else [value, element, new]
+    names = (_ONE, _OTHER, _NEW)[: len(given)]
+    type_ = pl.List(pl.Struct({**dict.fromkeys(names, inner), PLACE: types.INT}))
+    zipped = partial(zip_elements, lists=1, names=names)
+    return of_columns(zipped, [each.expr for each in given], type_)
 
 
 @computes(exp.ArrayPosition)
 def position(compiler: Compiler, node: exp.ArrayPosition) -> Typed:
     """Compile ARRAY_POSITION, which counts from 1 and is 0 if the array lacks the element."""
     value, element = _of_one_type(compiler, node)
-    found = _compared(value, element).list.eval(_IS_SAME)
+    found = compared_elements(value, element).list.eval(is_same())
     at = pl.when(found.list.any()).then(found.list.arg_max().cast(types.BIGINT) + 1).otherwise(0)
     there = value.expr.is_not_null() & element.expr.is_not_null()
     return Typed(pl.when(there).then(at), types.BIGINT, node)
@@ -102,8 +112,8 @@ def position(compiler: Compiler, node: exp.ArrayPosition) -> Typed:
 @computes(exp.ArrayRemove)
 def remove(compiler: Compiler, node: exp.ArrayRemove) -> Typed:
     value, element = _of_one_type(compiler, node)
-    kept = pl.element().filter(~_IS_SAME).struct.field(_ONE)
-    made = _compared(value, element).list.eval(kept)
+    kept = pl.element().filter(~is_same()).struct.field(_ONE)
+    made = compared_elements(value, element).list.eval(kept)
     return Typed(pl.when(element.expr.is_not_null()).then(made), value.type, node)
 
 
@@ -111,7 +121,7 @@ def _of_one_type(compiler: Compiler, node: exp.ArrayPosition | exp.ArrayRemove) 
     compiler.sql.only(node, ("this", "expression", "null_propagation"))
     call = exp.Anonymous(this=kind(node), expressions=[node.this, node.expression])
     call.meta.update(node.meta)
-    return _with_element(compiler, call)
+    return with_element(compiler, call)
 
 
 @computes(exp.ArrayReverse)
@@ -262,3 +272,11 @@ def get(compiler: Compiler, node: exp.Anonymous) -> Typed:
     value, place = compiler.given(node, [ARRAY, SMALL_WHOLE])
     at = pl.when(place.expr >= 0).then(place.expr)
     return Typed(value.expr.list.get(at, null_on_oob=True), inner_type(value), node)
+
+
+def list_in_list(compiler: Compiler, node: exp.Expr, one: Typed, other: Typed) -> Typed:
+    """Return whether an array has all elements of another. A null is in no array."""
+    (whole, part), _ = compiler.common([one, other], kind(node))
+    missing = _exclude_elements(part.expr, whole.expr.list.drop_nulls())
+    there = whole.expr.is_not_null() & part.expr.is_not_null()
+    return Typed(pl.when(there).then(missing.list.len() == 0), types.BOOLEAN, node)

@@ -25,7 +25,7 @@ from rheos.sql.expressions.table import (
 from rheos.sql.text import kind
 
 _DAY_US = 86_400_000_000
-_LENGTHS_US = {
+LENGTHS_US = {
     "MICROSECOND": 1,
     "MILLISECOND": 1_000,
     "SECOND": 1_000_000,
@@ -41,12 +41,12 @@ _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 def _unit(compiler: Compiler, node: exp.Expr, given: exp.Expr) -> str:
     """Return a unit of the calendar, which a call names as a word or in quotes. Raise ProgramError."""
     word = given.name.upper().removeprefix("SQL_TSI_")
-    unit = word if word in _LENGTHS_US or word in _MONTHS else word.removesuffix("S")
-    if unit not in _LENGTHS_US and unit not in _MONTHS:
+    unit = word if word in LENGTHS_US or word in _MONTHS else word.removesuffix("S")
+    if unit not in LENGTHS_US and unit not in _MONTHS:
         raise compiler.sql.error(
             f"{kind(node)} has no unit {given.name}",
             given,
-            f"the units are {', '.join((*_LENGTHS_US, *_MONTHS))}",
+            f"the units are {', '.join((*LENGTHS_US, *_MONTHS))}",
         )
     return unit
 
@@ -82,7 +82,7 @@ def added(compiler: Compiler, node: exp.Expr, given: list[exp.Expr]) -> Typed:
     if unit in _MONTHS:
         months = (number.expr * _MONTHS[unit]).cast(types.TEXT) + pl.lit("mo")
         return Typed(moment.expr.dt.offset_by(months), types.TIMESTAMP, node)
-    micros = moment.expr.dt.epoch("us") + number.expr * _LENGTHS_US[unit]
+    micros = moment.expr.dt.epoch("us") + number.expr * LENGTHS_US[unit]
     return Typed(types.moment(micros), types.TIMESTAMP, node)
 
 
@@ -114,7 +114,7 @@ def difference(compiler: Compiler, node: exp.Expr, given: list[exp.Expr]) -> Typ
         made = _months(start, end)
         return Typed(_truncated(made, _MONTHS[unit]), types.BIGINT, node)
     micros = end.dt.epoch("us") - start.dt.epoch("us")
-    return Typed(_truncated(micros, _LENGTHS_US[unit]), types.BIGINT, node)
+    return Typed(_truncated(micros, LENGTHS_US[unit]), types.BIGINT, node)
 
 
 def _truncated(number: pl.Expr, unit: int) -> pl.Expr:

@@ -11,6 +11,7 @@ from rheos.core.graph.row_functions import of_columns
 from rheos.sql import json_types, types, variants
 from rheos.sql.expressions.table import ANY, Compiler, Typed, computes, computes_named
 from rheos.sql.json_values import checked
+from rheos.sql.jsonb_values import canonical_text
 from rheos.sql.text import SqlText, as_sql
 from rheos.sql.value_functions import of_values
 
@@ -97,9 +98,10 @@ def cast(compiler: Compiler, node: exp.Cast) -> Typed:
     compiler.sql.only(node, ("this", "to", "safe", "requires_string"))
     value = compiler.compile(node.this)
     if node.to.this in (exp.DType.JSON, exp.DType.JSONB):
-        return Typed(
-            of_values(checked, [compiler.text(node.this, "JSON").expr], types.TEXT), types.TEXT, node
-        )
+        # As in PostgreSQL, equal documents are equal strings as JSONB; JSON stays as it is written.
+        read = canonical_text if node.to.this == exp.DType.JSONB else checked
+        text = compiler.text(node.this, "JSON").expr
+        return Typed(of_values(read, [text], types.TEXT), types.TEXT, node)
     to = named_type(compiler.sql, node.to)
     if value.type == types.VARIANT:
         return Typed(cast_variant(compiler, value, to, node), to, node)

@@ -132,7 +132,7 @@ def octet_length(data: pl.Expr) -> pl.Expr:
     return data.bin.size().cast(types.INT)
 
 
-_CHARSETS = {
+CHARSETS = {
     "US-ASCII": "ascii",
     "ISO-8859-1": "latin-1",
     "UTF-8": "utf-8",
@@ -146,10 +146,10 @@ _CHARSETS = {
 def encoded(compiler: Compiler, node: exp.Encode | exp.Decode) -> Typed:
     compiler.sql.only(node, ("this", "charset"))
     charset = compiler.compile(node.args.get("charset"))
-    name = _CHARSETS.get(str(charset.constant).upper())
+    name = CHARSETS.get(str(charset.constant).upper())
     if name is None:
         raise compiler.sql.error(
-            "unknown character set", charset.node, f"supported are {', '.join(_CHARSETS)}"
+            "unknown character set", charset.node, f"supported are {', '.join(CHARSETS)}"
         )
     value = compiler.compile(node.this)
     if value.type not in (types.TEXT, _BINARY, types.NULL):

@@ -22,15 +22,14 @@ from rheos.sql.expressions.arrays import listed
 from rheos.sql.expressions.json_functions import JSON_TEXT, json_object_keys, json_tuple
 from rheos.sql.expressions.maps import entries_type
 from rheos.sql.expressions.patterns import split
+from rheos.sql.expressions.postgres_arrays import string_to_array
 from rheos.sql.expressions.sequences import Steps, series
 from rheos.sql.expressions.table import (
     NAMED,
-    TEXT,
     WHOLE,
     Compiler,
     Typed,
     computes_named,
-    function,
     optional,
 )
 from rheos.sql.list_rows import PLACE, zip_elements
@@ -317,16 +316,6 @@ def _two(compiler: Compiler, node: exp.Anonymous) -> list[exp.Expr]:
             f"{kind(node)} takes a string and a separator", node, f"write {kind(node)[:-1]}name, ',')"
         )
     return list(node.expressions)
-
-
-@function("string_to_array", {"text": TEXT, "between": TEXT}, _TEXTS)
-def string_to_array(text: pl.Expr, between: pl.Expr) -> pl.Expr:
-    """Return the parts between separators; those of NULL are the characters. An empty string has no
-    parts."""
-    parts = pl.when(between == "").then(pl.concat_list(text)).otherwise(text.str.split(between))
-    parts = pl.when(between.is_null()).then(text.str.split("")).otherwise(parts)
-    none = pl.when(text == "").then(pl.lit([], dtype=_TEXTS))
-    return none.when(text.is_not_null()).then(parts)
 
 
 def _elements_of_json(compiler: Compiler, node: exp.Anonymous) -> RowsOfCall:

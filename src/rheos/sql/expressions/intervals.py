@@ -34,6 +34,8 @@ _FIELDS = ("DAY", "HOUR", "MINUTE", "SECOND")
 _NUMBER = r"[+-]?\d+(?:\.\d{1,6})?"
 _PART = re.compile(rf"\s*({_NUMBER})\s*([A-Za-z]+)\s*,?")
 _CLOCK = re.compile(r"\s*([+-]?)(\d+):(\d{1,2})(?::(\d{1,2}(?:\.\d{1,6})?))?\s*")
+WHOLE_DAYS = "whole days"
+"""Key of the metadata of a difference: that of two days is an integer, as in PostgreSQL."""
 _HINT = "write INTERVAL '10' MINUTE"
 
 
@@ -52,7 +54,7 @@ def interval(compiler: Compiler, node: exp.Interval) -> Typed:
 def interval_of(sql: SqlText, node: exp.Interval) -> timedelta | int:
     """Return the length of an interval; a number of months if its unit is months or years. Raises
     ProgramError."""
-    sql.only(node, ("this", "unit"))
+    sql.only(node, ("this", "unit", "fraction_in_string"))
     unit, value = node.args.get("unit"), node.this
     negative = isinstance(value, exp.Neg)
     if isinstance(value, exp.Neg):
@@ -229,7 +231,10 @@ def difference_of_times(
     if not all(each.type == types.DATE or types.is_timestamp(each.type) for each in (left, right)):
         return None
     compiler.sql.only(node, ("this", "expression"))
-    (one, other), _ = compiler.common((left, right), "a difference")
+    (one, other), of = compiler.common((left, right), "a difference")
+    if of == types.DATE and WHOLE_DAYS in node.meta:
+        days = one.expr.cast(types.INT) - other.expr.cast(types.INT)
+        return Typed(days, types.INT, node)
     return Typed((one.expr - other.expr).cast(types.INTERVAL), types.INTERVAL, node)
 
 

@@ -283,7 +283,8 @@ def _is_time(kind: pl.DataType) -> bool:
 Handler: TypeAlias = Callable[[Compiler, Any], Typed]
 HANDLERS: dict[type[exp.Expr], Handler] = {}
 NAMED: dict[str, Handler] = {}
-"""Functions that sqlglot has no class for, by their names."""
+"""Functions that sqlglot has no class for, by their names. A name with a point, such as `pg.left`, is
+one that only the parser of a dialect writes."""
 AGGREGATES: list[type[exp.Expr]] = [exp.Count]
 """Aggregates, which are computed over groups and frames, not over single rows."""
 
@@ -291,7 +292,8 @@ AGGREGATES: list[type[exp.Expr]] = [exp.Count]
 def function_names() -> list[str]:
     """Return the names of the functions that queries can call."""
     classes = [node for node in (*HANDLERS, *AGGREGATES) if issubclass(node, exp.Func)]
-    return [*NAMED, *(name.lower() for node in classes for name in node.sql_names())]
+    named = [name for name in NAMED if "." not in name]
+    return [*named, *(name.lower() for node in classes for name in node.sql_names())]
 
 
 N = TypeVar("N", bound=Handler)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+import operator
+from functools import partial, reduce
 
 import polars as pl
 from sqlglot import exp
@@ -10,6 +11,7 @@ from sqlglot import exp
 from rheos.core.graph.row_functions import of_columns
 from rheos.sql import text_bounds, types
 from rheos.sql.expressions.array_functions import concatenated
+from rheos.sql.expressions.arrays import listed
 from rheos.sql.expressions.table import (
     CAST,
     SMALL_WHOLE,
@@ -65,15 +67,15 @@ def trim(compiler: Compiler, node: exp.Trim) -> Typed:
     separator_node = node.args.get("expression")
     side = str(node.args.get("position") or "BOTH").upper()
     signs = pl.lit(" ") if separator_node is None else compiler.text(separator_node, "TRIM").expr
-    return Typed(_trimmed(compiler.text(node.this, "TRIM").expr, signs, side), types.TEXT, node)
+    return Typed(trimmed(compiler.text(node.this, "TRIM").expr, signs, side), types.TEXT, node)
 
 
 @function("btrim", {"this": TEXT, "signs": optional(TEXT)}, types.TEXT)
 def btrim(this: pl.Expr, signs: pl.Expr | None = None) -> pl.Expr:
-    return _trimmed(this, pl.lit(" ") if signs is None else signs, "BOTH")
+    return trimmed(this, pl.lit(" ") if signs is None else signs, "BOTH")
 
 
-def _trimmed(text: pl.Expr, signs: pl.Expr, side: str) -> pl.Expr:
+def trimmed(text: pl.Expr, signs: pl.Expr, side: str) -> pl.Expr:
     # To Polars no characters are those of white space.
     made = pl.when(signs == "").then(text).otherwise(getattr(text.str, _SIDES[side])(signs))
     return pl.when(signs.is_not_null()).then(made)
@@ -84,11 +86,22 @@ def concat(compiler: Compiler, node: exp.Concat | exp.DPipe) -> Typed:
     compiler.sql.only(node, ("expressions", "this", "expression", "safe", "coalesce"))
     parts = node.expressions if isinstance(node, exp.Concat) else [node.this, node.expression]
     values = [compiler.compile(each) for each in parts]
-    if values and isinstance(values[0].type, pl.List):
+    if any(isinstance(each.type, pl.List) for each in values):
+        if isinstance(node, exp.DPipe):
+            values = [_as_list(each) for each in values]
         return concatenated(compiler, node, values)
+    if values and all(each.type == pl.Binary() for each in values):
+        return Typed(reduce(operator.add, (each.expr for each in values)), pl.Binary(), node)
     # Other values are converted to strings, as in Spark.
     texts = [compiler.cast(each, types.TEXT).expr for each in values]
     return Typed(pl.concat_str(texts), types.TEXT, node)
+
+
+def _as_list(value: Typed) -> Typed:
+    """Return an operand of `||` as an array: an element is one of a single element."""
+    if isinstance(value.type, pl.List) or value.type == types.NULL:
+        return value
+    return Typed(listed([value.expr], value.type), pl.List(value.type), value.node)
 
 
 @computes(exp.ConcatWs)

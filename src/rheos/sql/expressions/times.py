@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -40,9 +40,9 @@ _PARTS: dict[str, Any] = {
     "DAYOFWEEK_ISO": lambda t: t.dt.weekday(),
     "DOW_ISO": lambda t: t.dt.weekday(),
     "YEAROFWEEK": lambda t: t.dt.iso_year(),
-    "CENTURY": lambda t: _periods(t, 100),
+    "CENTURY": lambda t: periods(t, 100),
     "DECADE": lambda t: t.dt.year().floordiv(10),
-    "MILLENNIUM": lambda t: _periods(t, 1000),
+    "MILLENNIUM": lambda t: periods(t, 1000),
     "HOUR": lambda t: t.dt.hour(),
     "MINUTE": lambda t: t.dt.minute(),
     "SECOND": lambda t: _of_micros(_micros(t)),
@@ -53,7 +53,7 @@ _PARTS: dict[str, Any] = {
 """Parts of a time. DAYOFWEEK counts from Sunday, 1; weeks are those of ISO."""
 
 
-def _periods(moment: pl.Expr, years: int) -> pl.Expr:
+def periods(moment: pl.Expr, years: int) -> pl.Expr:
     """Return the number of the century or millennium, which begins with the year 1."""
     year = moment.dt.year()
     return pl.when(year > 0).then((year + years - 1) // years).otherwise(-((years - year) // years))
@@ -112,7 +112,27 @@ def _extracted(compiler: Compiler, node: exp.Expr, named: exp.Expr, of: exp.Expr
         raise compiler.sql.error(
             f"{part} cannot be extracted", node, f"supported are {', '.join(_PARTS)}"
         )
+    if part in _OF_INTERVALS and isinstance(compiler.compile(of).type, pl.Duration):
+        return _part_of_interval(compiler, node, part, compiler.compile(of))
     return _part(compiler, node, part, time_of(compiler, of, f"EXTRACT({part} FROM ...)"))
+
+
+_OF_INTERVALS: dict[str, tuple[Callable[[pl.Expr], pl.Expr], pl.DataType]] = {
+    "DAY": (lambda micros: micros // 86_400_000_000, types.INT),
+    "HOUR": (lambda micros: micros // 3_600_000_000 % 24, types.INT),
+    "MINUTE": (lambda micros: micros // 60_000_000 % 60, types.INT),
+    "SECOND": (lambda micros: _of_micros(micros % 60_000_000), _SECONDS),
+    "EPOCH": (lambda micros: _of_micros(micros), _SINCE_EPOCH),
+}
+"""Parts of the microseconds of an interval, which is not negative. 24 hours are a day."""
+
+
+def _part_of_interval(compiler: Compiler, node: exp.Expr, part: str, value: Typed) -> Typed:
+    """Return a part of an interval, which has the interval's sign."""
+    compute, kind = _OF_INTERVALS[part]
+    micros = compiler.cast(value, types.INTERVAL).expr.dt.total_microseconds()
+    made = compute(micros.abs())
+    return Typed(pl.when(micros < 0).then(-made).otherwise(made).cast(kind), kind, node)
 
 
 def _part(compiler: Compiler, node: exp.Expr, part: str, value: Typed) -> Typed:
