@@ -45,7 +45,7 @@ def generators_in(node: exp.Expr) -> Iterator[exp.Anonymous]:
 
 
 def names_of_item(item: exp.Expr) -> list[str]:
-    """Return the names that the query gives a column of SELECT."""
+    """Return the names of a column of SELECT in the query."""
     if isinstance(item, exp.Aliases):
         return [each.name for each in item.expressions]
     return [item.alias] if isinstance(item, exp.Alias) else []

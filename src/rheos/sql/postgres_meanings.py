@@ -55,7 +55,7 @@ def _named(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
 
 
 def _rows(node: exp.Expr) -> tuple[exp.Expr, str] | None:
-    """Mark the calls that return arrays elsewhere, where they stand for rows."""
+    """Mark the calls that return rows here, and arrays elsewhere."""
     if isinstance(node.parent, exp.Func | exp.Table | exp.Lateral):
         return None
     node.meta[ROWS] = True

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from rheos.connectors.delta.epoch_append import Append, Snapshot, StagedDataFile, UncertainAppendError
+from rheos.connectors.delta.epoch_append import (
+    Append,
+    StagedDataFile,
+    TableVersion,
+    UncertainAppendError,
+)
 from rheos.core.errors import UnavailableError
 
 
@@ -22,9 +27,9 @@ class SimulatedTable:
     conditional: bool = True
     """Whether an append fails if its version exists."""
 
-    def look(self, sink: str) -> Snapshot:
+    def look(self, sink: str) -> TableVersion:
         newest = self.versions[-1]
-        return Snapshot(newest.numbers.get(sink, 0), len(self.versions))
+        return TableVersion(newest.numbers.get(sink, 0), len(self.versions))
 
     def append(self, sink: str, action: Append) -> None:
         if self.conditional and action.snapshot.version != len(self.versions):

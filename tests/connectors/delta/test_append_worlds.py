@@ -18,10 +18,10 @@ from rheos.connectors.delta.epoch_append import (
     Action,
     Append,
     Look,
-    Pause,
-    Snapshot,
+    PauseBeforeLook,
     StagedDataFile,
     Steps,
+    TableVersion,
     UncertainAppendError,
     append_steps,
 )
@@ -52,7 +52,7 @@ class Driver:
         self.next: Action | None = None
         self.go_on(None, None)
 
-    def go_on(self, answer: Snapshot | None, failure: UncertainAppendError | None) -> None:
+    def go_on(self, answer: TableVersion | None, failure: UncertainAppendError | None) -> None:
         try:
             self.next = self.steps.throw(failure) if failure else next_of(self.steps, answer)
         except StopIteration:
@@ -80,11 +80,11 @@ class Driver:
                     self.go_on(None, failure)
                 else:
                     self.go_on(None, None)
-            case Pause():
+            case PauseBeforeLook():
                 self.go_on(None, None)
 
 
-def next_of(steps: Steps, answer: Snapshot | None) -> Action:
+def next_of(steps: Steps, answer: TableVersion | None) -> Action:
     return steps.send(answer) if answer is not None else next(steps)
 
 
@@ -304,7 +304,7 @@ def test_files_of_a_published_checkpoint_are_left_out() -> None:
     files = [data_file("a", 1), data_file("b", 2), data_file("c", 4)]
     steps = append_steps(files)
     assert next(steps) == Look()
-    snapshot = Snapshot(2, "v")
+    snapshot = TableVersion(2, "v")
     assert steps.send(snapshot) == Append(snapshot, (files[2],), 4)
     with pytest.raises(StopIteration):
         next(steps)
@@ -314,9 +314,9 @@ def test_the_error_of_the_last_append_is_raised_after_several() -> None:
     steps = append_steps([data_file("a", 1)])
     assert next(steps) == Look()
     for pause_ms in epoch_append.PAUSES_MS:
-        assert isinstance(steps.send(Snapshot(0, "v")), Append)
-        assert steps.throw(UncertainAppendError(LOST)) == Pause(pause_ms)
+        assert isinstance(steps.send(TableVersion(0, "v")), Append)
+        assert steps.throw(UncertainAppendError(LOST)) == PauseBeforeLook(pause_ms)
         assert next(steps) == Look()
-    assert isinstance(steps.send(Snapshot(0, "v")), Append)
+    assert isinstance(steps.send(TableVersion(0, "v")), Append)
     with pytest.raises(UnavailableError, match="no answer"):
         steps.throw(UncertainAppendError(LOST))

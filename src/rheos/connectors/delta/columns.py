@@ -39,7 +39,7 @@ _WIDER = {
 
 
 def stored_type(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type with which a table stores values of a type; None if it has none.
+    """Return the type with which a table stores values of a type; None if no such type exists.
 
     Timestamps have microseconds. A finer time is an error when a row has one.
     """

@@ -14,10 +14,10 @@ from rheos.connectors.delta.delta_log import DeltaLog, DeltaTarget, lone_call
 from rheos.connectors.delta.epoch_append import (
     Append,
     Look,
-    Pause,
-    Snapshot,
+    PauseBeforeLook,
     StagedDataFile,
     Steps,
+    TableVersion,
     UncertainAppendError,
     append_steps,
 )
@@ -76,14 +76,14 @@ class DeltaTableCommitter(Committer):
 class TableLog(Protocol):
     """Executor of the actions of `append_steps`."""
 
-    def look(self) -> Snapshot: ...
+    def look(self) -> TableVersion: ...
 
     def append(self, action: Append) -> None: ...
 
 
 def take(steps: Steps, log: TableLog) -> None:
     """Execute the steps. Raises the errors of `append_steps` and of the log."""
-    answer: Snapshot | None = None
+    answer: TableVersion | None = None
     failure: UncertainAppendError | None = None
     while True:
         try:
@@ -99,7 +99,7 @@ def take(steps: Steps, log: TableLog) -> None:
                     log.append(action)
                 except UncertainAppendError as error:
                     failure = error
-            case Pause():
+            case PauseBeforeLook():
                 time.sleep(action.ms / 1000)
             case _:
                 assert_never(action)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from rheos.connectors.calls.bounded_calls import LoneCalls
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.delta.columns import fitted_schema, new_columns, table_schema
-from rheos.connectors.delta.epoch_append import Append, Snapshot, UncertainAppendError
+from rheos.connectors.delta.epoch_append import Append, TableVersion, UncertainAppendError
 from rheos.connectors.delta.registration import CONNECTOR
 from rheos.connectors.files.folder import SinkFolder
 from rheos.core.connectors.outages import is_outage
@@ -193,7 +193,7 @@ class DeltaLog:
     sink: str
     """Id of the sink in the table (DL5)."""
 
-    def look(self) -> Snapshot:
+    def look(self) -> TableVersion:
         """Read the newest version.
 
         Raises:
@@ -219,7 +219,7 @@ class DeltaLog:
                 hint="the checkpoint's rows are not in the table, but not lost: change the table back, "
                 "and start the job again",
             ) from error
-        return Snapshot(table.transaction_version(self.sink) or 0, table)
+        return TableVersion(table.transaction_version(self.sink) or 0, table)
 
     def append(self, action: Append) -> None:
         """Write the version that follows the snapshot's (DL2).

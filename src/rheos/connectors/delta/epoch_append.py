@@ -46,18 +46,18 @@ class StagedDataFile(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class TableVersion:
     """A version of the table."""
 
     number: int
-    """The sink's number in this version; 0 if it has none."""
+    """The sink's number in this version; 0 if the sink has not written."""
     version: Any
     """The version itself, for `Append`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Read the newest version of the table. The answer is a `Snapshot`."""
+    """Read the newest version of the table. The answer is a `TableVersion`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +65,18 @@ class Append:
     """Write the version that follows the snapshot: with the files, and with the checkpoint as the
     sink's number. It must fail if that version exists (DL2)."""
 
-    snapshot: Snapshot
+    snapshot: TableVersion
     files: tuple[StagedDataFile, ...]
     checkpoint: int
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class PauseBeforeLook:
     ms: int
 
 
-Action: TypeAlias = Look | Append | Pause
-Steps: TypeAlias = Generator[Action, Snapshot | None, None]
+Action: TypeAlias = Look | Append | PauseBeforeLook
+Steps: TypeAlias = Generator[Action, TableVersion | None, None]
 
 
 class UncertainAppendError(Exception):
@@ -116,4 +116,4 @@ def append_steps(files: Sequence[StagedDataFile]) -> Steps:
                 raise failure.error from failure
         else:
             return
-        yield Pause(pause_ms)
+        yield PauseBeforeLook(pause_ms)

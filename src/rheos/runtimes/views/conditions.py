@@ -46,7 +46,7 @@ _OF_TEXT = ("date", "timestamp", "time")
 
 
 @dataclass(frozen=True)
-class Condition:
+class ViewCondition:
     """One comparison. `value` is None for IS NULL and IS NOT NULL."""
 
     column: str
@@ -69,7 +69,7 @@ class Condition:
         return _COMPARE[self.sign](column, value)
 
 
-def conditions_of(text: str, columns: Sequence[str]) -> list[Condition]:
+def conditions_of(text: str, columns: Sequence[str]) -> list[ViewCondition]:
     """Return the conditions of a string.
 
     Args:
@@ -80,7 +80,7 @@ def conditions_of(text: str, columns: Sequence[str]) -> list[Condition]:
         ConfigurationError: The text is not a condition, or names an unknown column.
     """
     tokens = _tokens(text)
-    found: list[Condition] = []
+    found: list[ViewCondition] = []
     while True:
         found.append(_condition(text, tokens, columns))
         if not tokens:
@@ -104,20 +104,20 @@ def _tokens(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def _condition(text: str, tokens: list[tuple[str, str]], columns: Sequence[str]) -> Condition:
+def _condition(text: str, tokens: list[tuple[str, str]], columns: Sequence[str]) -> ViewCondition:
     """Take the tokens of one condition, and return it."""
     match tokens[:3]:
         case [("word" | "quoted" as kind, name), ("word", "IS"), ("word", "NULL")]:
             del tokens[:3]
-            return Condition(_column(kind, name, columns), "is null")
+            return ViewCondition(_column(kind, name, columns), "is null")
         case [("word" | "quoted" as kind, name), ("word", "IS"), ("word", "NOT")]:
             if tokens[3:4] != [("word", "NULL")]:
                 raise _unknown(text)
             del tokens[:4]
-            return Condition(_column(kind, name, columns), "is not null")
+            return ViewCondition(_column(kind, name, columns), "is not null")
         case [("word" | "quoted" as kind, name), ("sign", sign), _]:
             del tokens[:2]
-            return Condition(_column(kind, name, columns), sign, _constant(text, tokens))
+            return ViewCondition(_column(kind, name, columns), sign, _constant(text, tokens))
     raise _unknown(text)
 
 

@@ -39,7 +39,7 @@ from rheos.core.state import format as state_format
 from rheos.core.state.key_groups import key_groups
 from rheos.core.state.parts import GROUP
 from rheos.runtimes.views.answers import MAX_PAGE_ROWS, ViewInfo, ViewPage, ViewRequest
-from rheos.runtimes.views.conditions import Condition, conditions_of
+from rheos.runtimes.views.conditions import ViewCondition, conditions_of
 from rheos.runtimes.views.files import FileCache
 from rheos.runtimes.views.values import key_values
 
@@ -256,7 +256,7 @@ class ViewReader:
     def _scanned(
         self,
         view: _View,
-        conditions: Sequence[Condition],
+        conditions: Sequence[ViewCondition],
         limit: int,
         position: _Position,
         deadline_s: float,
@@ -387,7 +387,7 @@ def _select_from(rows: pa.Table, position: _Position) -> pa.Array:
     return pa.array((groups > position.group) | (numbers >= position.row))
 
 
-def _filtered(rows: pa.Table, conditions: Sequence[Condition]) -> pa.Table:
+def _filtered(rows: pa.Table, conditions: Sequence[ViewCondition]) -> pa.Table:
     for condition in conditions:
         rows = rows.filter(condition.holds(rows))
     return rows

@@ -122,8 +122,7 @@ def zipped(every: Sequence[RowsOfCall]) -> RowsOfCall:
 
 
 def named(sql: SqlText, rows: RowsOfCall, names: Sequence[str], at: exp.Expr) -> RowsOfCall:
-    """Return the rows with these names of columns, or with their own names if there are none. Raise
-    ProgramError."""
+    """Return the rows with these names of columns; without any, with their own. Raise ProgramError."""
     if not names:
         return rows
     inner = inner_type(rows.list)

@@ -35,7 +35,7 @@ def _numbers(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, Ty
 
 
 def as_numbers(compiler: Compiler, left: Typed, right: Typed) -> tuple[Typed, Typed]:
-    """Return both operands as numbers. Raise SchemaError if one is none."""
+    """Return both operands as numbers. Raise SchemaError if one is not a number."""
     known = []
     for value in (left, right):
         kind = types.signed(value.type)

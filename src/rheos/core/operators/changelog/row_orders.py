@@ -30,7 +30,7 @@ MOST_ORDERED_ROWS = 1 << 17
 T = TypeVar("T")
 
 
-class Entry(NamedTuple, Generic[T]):
+class OrderedEntry(NamedTuple, Generic[T]):
     """A row in an order."""
 
     sort_key: Any
@@ -77,7 +77,7 @@ class RowOrders(Generic[T]):
     def __init__(self, place: Callable[[T], Any], tie: Callable[[T], Any], *, smallest: bool) -> None:
         """Create orders by `place`, ascending if `smallest`; rows with equal places by `tie`."""
         self._place, self._tie, self._smallest = place, tie, smallest
-        self._orders: OrderedDict[Key, list[Entry[T]]] = OrderedDict()
+        self._orders: OrderedDict[Key, list[OrderedEntry[T]]] = OrderedDict()
         self._size = 0
 
     def first(self, n: int, key: Key, stored: Mapping[str, T]) -> list[T]:
@@ -93,16 +93,16 @@ class RowOrders(Generic[T]):
             entries = self.add(key, stored)
         return [entry.row for entry in entries[:n]]
 
-    def known(self, key: Key) -> Sequence[Entry[T]] | None:
+    def known(self, key: Key) -> Sequence[OrderedEntry[T]] | None:
         """Return the rows of a key in order; None if its order is missing. `change` changes them."""
         entries = self._orders.get(key)
         if entries is not None:
             self._orders.move_to_end(key)
         return entries
 
-    def add(self, key: Key, stored: Mapping[str, T]) -> Sequence[Entry[T]]:
+    def add(self, key: Key, stored: Mapping[str, T]) -> Sequence[OrderedEntry[T]]:
         """Make the order of a key that is missing, and return its rows as `known` does."""
-        entries = [Entry(self._sort_key(row), item, row) for item, row in stored.items()]
+        entries = [OrderedEntry(self._sort_key(row), item, row) for item, row in stored.items()]
         entries.sort(key=_by_sort_key)
         self._orders[key] = entries
         self._grow(len(entries))
@@ -122,7 +122,7 @@ class RowOrders(Generic[T]):
         if after is not None:
             sort_key = self._sort_key(after)
             added = bisect_right(entries, sort_key, key=_by_sort_key)
-            entries.insert(added, Entry(sort_key, item, after))
+            entries.insert(added, OrderedEntry(sort_key, item, after))
             self._grow(1)
             if gap is not None and added <= gap:
                 gap += 1

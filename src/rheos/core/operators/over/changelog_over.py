@@ -71,7 +71,7 @@ from rheos.core.graph.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFO
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.change_rows import goes, store_row, table_columns
 from rheos.core.operators.changelog.retractions import ChangeBuffer, row_shape
-from rheos.core.operators.changelog.row_orders import Entry, OrderChange, RowOrders
+from rheos.core.operators.changelog.row_orders import OrderChange, OrderedEntry, RowOrders
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType, Restored
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.core.operators.over.event_time_over import OverColumns
@@ -180,7 +180,7 @@ class ChangelogOverOperator(KeyedStateOperator):
         yield from self._updated(entries, change)
 
     def _updated(
-        self, entries: Sequence[Entry[_OverRow]], change: OrderChange[_OverRow]
+        self, entries: Sequence[OrderedEntry[_OverRow]], change: OrderChange[_OverRow]
     ) -> Iterator[tuple[Any, str]]:
         """Compute the results around a change, and yield the changes to rows in their order, a new row
         last."""
@@ -200,7 +200,7 @@ class ChangelogOverOperator(KeyedStateOperator):
             yield added.whole, INSERT
 
     def _affected(
-        self, entries: Sequence[Entry[_OverRow]], change: OrderChange[_OverRow]
+        self, entries: Sequence[OrderedEntry[_OverRow]], change: OrderChange[_OverRow]
     ) -> tuple[int, int]:
         """Return the range of rows whose frames a change may have changed, with all of their peers."""
         by = self._by
@@ -223,7 +223,7 @@ class ChangelogOverOperator(KeyedStateOperator):
         return begin, end
 
     def _find_end(
-        self, entries: Sequence[Entry[_OverRow]], at: int, here: Any, far: int | None, step: int
+        self, entries: Sequence[OrderedEntry[_OverRow]], at: int, here: Any, far: int | None, step: int
     ) -> int:
         """Return the end of the rows within a distance of a sort value and its peers: before the index
         `at` (`step` is -1), or from it on (`step` is 1)."""
@@ -237,7 +237,9 @@ class ChangelogOverOperator(KeyedStateOperator):
             at += step
         return at
 
-    def _needed(self, entries: Sequence[Entry[_OverRow]], begin: int, end: int) -> tuple[int, int]:
+    def _needed(
+        self, entries: Sequence[OrderedEntry[_OverRow]], begin: int, end: int
+    ) -> tuple[int, int]:
         """Return the range of the rows in the frames of a range of rows, which is not empty."""
         first, stop = begin, end
         values = [entries[at].row.values[self._by] for at in (begin, end - 1)]
@@ -251,7 +253,7 @@ class ChangelogOverOperator(KeyedStateOperator):
         return first, stop
 
     def _results(
-        self, entries: Sequence[Entry[_OverRow]], begin: int, end: int
+        self, entries: Sequence[OrderedEntry[_OverRow]], begin: int, end: int
     ) -> list[tuple[Any, ...]]:
         """Return the results of a range of rows that `_affected` returned."""
         if begin == end:
