@@ -22,7 +22,9 @@ from rheos.runtimes.job_operations import (
     GetDecisions,
     GetEvents,
     GetHistory,
+    GetViews,
     ProfileSubtask,
+    ReadView,
     RescaleJob,
     SavepointAnswer,
     StopJob,
@@ -170,6 +172,8 @@ class StandIn(JobHandle):
                 return list(EVENTS)
             case GetDecisions():
                 return list(STORY)
+            case GetViews() | ReadView():
+                raise operation.refusal()
             case _:
                 raise NotImplementedError(operation)
 

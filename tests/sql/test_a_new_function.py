@@ -80,7 +80,7 @@ def test_a_misspelled_new_function_is_suggested() -> None:
 
 def test_each_module_that_registers_functions_is_imported_by_the_package() -> None:
     """Its entry in the package is the only place outside its own file."""
-    registering = re.compile(r"^@?(function|computes|computes_named|real)\(", re.MULTILINE)
+    registering = re.compile(r"^@?(function|computes|computes_named|generates|real)\(", re.MULTILINE)
     files = (SOURCE / "expressions").glob("*.py")
     found = {file.stem for file in files if registering.search(file.read_text())}
     assert found == {module.__name__.rpartition(".")[2] for module in expressions.MODULES}

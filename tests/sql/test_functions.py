@@ -301,7 +301,10 @@ WRONG = {
         "UPPER() is not a table function",
         "upper(channel)",
     ),
-    "SELECT price FROM bids, LATERAL TABLE(parts(channel)) AS p(a)": ("there are 2 columns", "p(a)"),
+    "SELECT price FROM bids, LATERAL TABLE(parts(channel)) AS p(a)": (
+        "the rows have 2 columns, but the alias has 1 name",
+        "p(a)",
+    ),
     "SELECT price FROM bids LEFT JOIN LATERAL TABLE(parts(channel)) AS p ON price > 3": (
         "LATERAL must be joined ON TRUE",
         "price > 3",

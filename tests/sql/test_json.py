@@ -188,7 +188,6 @@ REFUSED = (
     "VARIANT_GET(PARSE_JSON(s), 'a')",
     "VARIANT_GET(PARSE_JSON(s), '$', 'nothing')",
     "s:[",
-    "JSON_TUPLE(s, 'a')",
     "s IS JSON WITH UNIQUE KEYS",
     "PARSE_JSON(s):a > 1",
 )

@@ -18,6 +18,7 @@ LOGGERS_OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "cassandra": ("cassandra",),
     "azure": ("azure",),
     "confluent_kafka": ("rheos.kafka",),
+    "deltalake": ("deltalake",),
     "fsspec": (
         "fsspec",
         "adlfs",

@@ -161,8 +161,8 @@ class GetDecisions(DriverOperation[Sequence[str]], frozen=True):
 
 
 class GetViews(DriverOperation["Sequence[ViewInfo]"], frozen=True):
-    """The materialized views of a job: their columns and keys, and the newest checkpoint of their
-    rows."""
+    """List the materialized views of a job. Each has its columns, its key, and the newest checkpoint of
+    its rows."""
 
     name = "views"
 
@@ -182,8 +182,8 @@ _CHECKPOINT = Argument("Number of the checkpoint to read.", default="the newest"
 
 
 class ReadView(DriverOperation["ViewPage"], frozen=True):
-    """Read rows of a materialized view of a job, all of one checkpoint. With --key, one row. Otherwise
-    a page of all rows, with a token for the next page."""
+    """Read rows of a materialized view. All are of one checkpoint. With --key, it reads one row.
+    Otherwise it reads a page of all rows, with a token for the next page."""
 
     name = "view"
     role = Role.READ

@@ -84,7 +84,7 @@ _MOST_PLACES = 40
 
 
 @dataclass(frozen=True)
-class NumberFormat:
+class NumberTemplate:
     """A template for numbers."""
 
     whole: str
@@ -96,7 +96,7 @@ class NumberFormat:
     end: str
 
 
-def number_format(template: str) -> NumberFormat | None:
+def number_format(template: str) -> NumberTemplate | None:
     """Return the parts of a template such as `FM9,990.00`; None if it is not one."""
     found = _NUMBER.fullmatch(template)
     if found is None or len(template) > _MOST_PLACES:
@@ -106,10 +106,10 @@ def number_format(template: str) -> NumberFormat | None:
     begin, end = (found["begin"] or "").upper(), (found["end"] or "").upper()
     if "." in fraction or "," in fraction or begin == "L" or (begin and end):
         return None
-    return NumberFormat(whole, fraction, bool(point), not found["fill"], begin, end)
+    return NumberTemplate(whole, fraction, bool(point), not found["fill"], begin, end)
 
 
-def number_text(value: Decimal, *, form: NumberFormat) -> str | None:
+def number_text(value: Decimal, *, form: NumberTemplate) -> str | None:
     """Write a number. If it has too many digits, the result has `#` in their places."""
     with localcontext(prec=100):
         if not value.is_finite():
@@ -132,7 +132,7 @@ def number_text(value: Decimal, *, form: NumberFormat) -> str | None:
     return _signed(form, number, sign_at, negative)
 
 
-def _whole_text(form: NumberFormat, whole: str, slots: int) -> tuple[str, int]:
+def _whole_text(form: NumberTemplate, whole: str, slots: int) -> tuple[str, int]:
     """Return the digits before the point in their positions, and the place of the first one."""
     first_zero = form.whole.find("0")
     made, place = "", 0
@@ -148,7 +148,7 @@ def _whole_text(form: NumberFormat, whole: str, slots: int) -> tuple[str, int]:
     return made, len(made) - len(stripped)
 
 
-def _signed(form: NumberFormat, number: str, sign_at: int, negative: bool) -> str:
+def _signed(form: NumberTemplate, number: str, sign_at: int, negative: bool) -> str:
     text = number.lstrip(" ")
     match form.begin or form.end:
         case "S":
@@ -165,7 +165,7 @@ def _signed(form: NumberFormat, number: str, sign_at: int, negative: bool) -> st
     return f"{blanks}{text}{sign}" if form.end else f"{blanks}{sign}{text}"
 
 
-def number_of_text(text: str, *, form: NumberFormat) -> Decimal | None:
+def number_of_text(text: str, *, form: NumberTemplate) -> Decimal | None:
     """Read a number that TO_CHAR writes; None if the string has no digits."""
     sign = -1 if "-" in text or text.strip().startswith("<") else 1
     digits = re.sub(r"[^0-9.]", "", text)

@@ -104,7 +104,7 @@ _FUNCTIONS = {
 
 def _parse_operator(name: str) -> Callable[[Any, exp.Expr | None], exp.Expr]:
     """Return the parser of a binary operator that is a function."""
-    return lambda parser, this: call(name, this, parser._parse_bitwise())
+    return lambda self, this: call(name, this, self._parse_bitwise())
 
 
 class PostgresParser(TableArgumentParser):

@@ -104,7 +104,7 @@ class Form:
     """Whether floats are added up in the order of the rows."""
     in_sql: bool = False
     other_meaning: frozenset[str] = frozenset()
-    """Kinds whose names are no aggregates there."""
+    """Kinds whose names have another meaning there, such as FIRST_VALUE of nulls in OVER."""
 
 
 ALL = frozenset(CASES)
@@ -199,6 +199,7 @@ FORMS: dict[str, Form] = {
         ),
         RUNNING | DISTINCT,
         in_sql=True,
+        other_meaning=frozenset({"first", "last"}),
     ),
     "OVER frames": Form(
         lambda env, s, of: env.sql(
@@ -206,6 +207,7 @@ FORMS: dict[str, Form] = {
         ),
         RUNNING | DISTINCT,
         in_sql=True,
+        other_meaning=frozenset({"first", "last"}),
     ),
 }
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from rheos.api.environment import Environment
+from rheos.api.time_to_live import FOREVER
 from rheos.connectors.collection import CollectionSource
 from rheos.core.errors import CheckpointError
 from rheos.ops.views.job_views import JobViews, ViewRows
@@ -38,7 +39,9 @@ class ViewTables:
             CheckpointError: The job has no checkpoint yet.
             ConfigurationError: A view has too many rows.
         """
-        catalog = self._env._sql_session().catalog
+        session = self._env._sql_session()
+        session.ttl = session.ttl or FOREVER
+        catalog = session.catalog
         known = {name.casefold(): name for name in self.columns()}
         named = {table.name.casefold() for table in query.find_all(exp.Table)}
         wanted = [name for folded, name in known.items() if folded in named]

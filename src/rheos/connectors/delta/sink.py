@@ -36,7 +36,7 @@ def sink(
     a checkpoint to the table in one transaction when the checkpoint is complete.
 
     ```python
-    orders.sink_to(rh.delta.sink("lake/orders", partition_by=["day"]))
+    orders.sink_to(rh.delta.sink("lake/orders", partition_by=["state"]))
     ```
 
     Args:

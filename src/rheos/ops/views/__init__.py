@@ -17,7 +17,7 @@ def query(job: JobHandle | str) -> JobViews:
 
     ```python
     pages = rh.query("shop").view("pages")
-    print(pages.get("home"), pages.scan(where="n >= 10").table)
+    print(pages.get("home").table, pages.scan("n >= 10").table)
     ```
 
     Args:

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import msgspec
@@ -106,7 +108,9 @@ from rheos.runtimes.driver.subtask_reports import SubtaskReports
 from rheos.runtimes.driver.waits import Waits, call_wait
 from rheos.runtimes.host.stores import check_writable
 from rheos.runtimes.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus, JobWait
-from rheos.runtimes.views.reader import ViewReader
+
+if TYPE_CHECKING:
+    from rheos.runtimes.views.reader import ViewReader
 
 
 class Master:
@@ -199,8 +203,7 @@ class Master:
         self._drift = SourceDrift()
         self._collected = CollectedResults(plan)
         self._stored: tuple[CheckpointCompleted, ...] = ()
-        self.views = ViewReader(store, lambda: self._stored)
-        """Reads the rows of materialized views, for any thread."""
+        self._view_store = store
         self._end: EndJob | None = None
         self._requests: deque[CancelRequested | LeaveRequested] = deque()
         self._changed = False
@@ -222,6 +225,14 @@ class Master:
         self._decisions: tuple[CoordinatorDecision, ...] = ()
 
     # --- for any thread ---------------------------------------------------------------------------
+
+    @cached_property
+    def views(self) -> ViewReader:
+        """Reader of the rows of materialized views."""
+        # It loads the operators of joins, which few jobs need.
+        from rheos.runtimes.views.reader import ViewReader
+
+        return ViewReader(self._view_store, lambda: self._stored)
 
     @property
     def done(self) -> bool:

@@ -37,6 +37,8 @@ _SIZES = ("pg.array_length", "array_upper", "array_lower")
 def size(compiler: Compiler, node: exp.Anonymous) -> Typed:
     """Compile ARRAY_LENGTH(list, dimension), ARRAY_UPPER and ARRAY_LOWER: null of an empty array."""
     value, *dimension = compiler.given(node, [ARRAY, optional(CONSTANT_WHOLE)])
+    if value.type == types.NULL:
+        return value
     of, kind_ = value.expr, value.type
     for _ in range(1, dimension[0].constant if dimension else 1):
         inner = kind_.inner if isinstance(kind_, pl.List) else types.NULL
@@ -51,6 +53,8 @@ def size(compiler: Compiler, node: exp.Anonymous) -> Typed:
 @computes_named("array_ndims")
 def dimensions(compiler: Compiler, node: exp.Anonymous) -> Typed:
     [value] = compiler.given(node, [ARRAY])
+    if value.type == types.NULL:
+        return value
     made = pl.when(value.expr.list.len() > 0).then(pl.lit(levels_of(value.type), types.INT))
     return Typed(made, types.INT, node)
 
@@ -59,6 +63,8 @@ def dimensions(compiler: Compiler, node: exp.Anonymous) -> Typed:
 def bounds(compiler: Compiler, node: exp.Anonymous) -> Typed:
     """Compile ARRAY_DIMS: `[1:2][1:3]`."""
     [value] = compiler.given(node, [ARRAY])
+    if value.type == types.NULL:
+        return value
     parts, of = [], value.expr
     for _ in range(levels_of(value.type)):
         parts += [pl.lit("[1:"), of.list.len().cast(types.TEXT), pl.lit("]")]

@@ -139,7 +139,7 @@ def _ordinal(number: pl.Expr) -> pl.Expr:
 
 def _number_format(
     compiler: Compiler, node: exp.Expr, template: Typed
-) -> postgres_formats.NumberFormat:
+) -> postgres_formats.NumberTemplate:
     form = postgres_formats.number_format(template.constant)
     if form is None:
         raise compiler.sql.error(
