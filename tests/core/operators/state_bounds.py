@@ -48,6 +48,7 @@ from rheos.core.operators.running import RunningSpec
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.operators.source import SourceSpec
 from rheos.core.operators.union import UnionSpec
+from rheos.core.operators.view import ViewSpec
 from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.operators.window.triggers.spec import TriggeredWindowSpec
 from rheos.core.operators.window.two_phases import MergedWindowSpec, WindowCombineSpec
@@ -163,6 +164,11 @@ BOUNDS: Mapping[type, StateBound] = {
         "DISTINCT",
         "the number of keys",
         (KeyContents.VALUES,),
+    ),
+    ViewSpec: StateBound(
+        "`CREATE MATERIALIZED VIEW`",
+        "the current rows of the view",
+        "the number of keys; a view without a key keeps every row",
     ),
     OverSpec: StateBound(
         "OVER of an updating table", "all rows of a key", "", (KeyContents.OVER_ROWS,)

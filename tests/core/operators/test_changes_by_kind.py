@@ -95,6 +95,7 @@ ELSEWHERE = {
     "RekeyingSpec": "as reduce: rows of each key",
     "TruncationDeletesSpec": "keys alone",
     "OverSpec": "as ranked rows",
+    "ViewSpec": "as joins of tables, whose rows it stores in the same way",
 }
 
 

@@ -31,6 +31,7 @@ from rheos.core.operators.contract import Operator
 from rheos.core.operators.over.changelog_over import OverSpec
 from rheos.core.operators.over.event_time_over import EventTimeOver, OverColumns
 from rheos.core.operators.over.moving_frames import FrameSpec
+from rheos.core.operators.view import ViewColumn, ViewSpec
 from rheos.core.protocol.elements import WatermarkMark
 from rheos.testing import MemoryLookup, OperatorExample, Right, check_example, check_timeline, simulate
 
@@ -108,6 +109,8 @@ GIVEN = {
     "EventTimeOver": EventTimeOver,
     "OverColumns": OverColumns,
     "OverSpec": OverSpec,
+    "ViewColumn": ViewColumn,
+    "ViewSpec": ViewSpec,
     "CallForm": CallForm,
     "CallSpec": CallSpec,
     "rh": rh,
