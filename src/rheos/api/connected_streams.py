@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ from rheos.core.graph.connected_functions import (
 )
 from rheos.core.graph.functions import defines
 from rheos.core.graph.nodes import MAIN, Late, Order, StreamType
+from rheos.core.graph.row_distribution import RowDistribution
 from rheos.core.graph.types import describe
 from rheos.core.graph.validate import check_inputs
 from rheos.core.operators.broadcast_process import METHODS as OF_BROADCAST
@@ -120,6 +122,14 @@ class _Pair(WithColumns):
         if order == "event_time":
             for input in self._inputs:
                 input.go_by_event_time('order="event_time"')
+
+    def _exchange_first(self) -> None:
+        """Send the first stream through an exchange between all subtasks, so that all receive the same
+        watermarks. After a rescale, rows of one subtask then meet the rules that another one knows."""
+        first, second = self._inputs
+        if first.port.distribution in (None, RowDistribution.FORWARD, RowDistribution.RESCALE):
+            port = replace(first.port, distribution=RowDistribution.REBALANCE)
+            self._inputs = (replace(first, port=port), second)
 
     def _goes_by_time(self, fn: Any, base: Any) -> None:
         """Record that a keyed function uses event time, if it has timers or state that expires by event
@@ -305,6 +315,8 @@ class ConnectedStreams(_Pair):
             if self._ports[1].broadcast:
                 emits = self._checked(fn, BroadcastProcessFunction, OF_BROADCAST, returns)
                 self._goes_in_order(order)
+                if order == "event_time":
+                    self._exchange_first()
                 records, sides = self._records(fn, OF_BROADCAST), tuple(emits.sides)
                 broadcast = BroadcastProcessSpec(fn, records, sides, order, late_of)
                 return self._add_operator(broadcast, name, emits, outputs)

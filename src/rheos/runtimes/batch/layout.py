@@ -18,7 +18,7 @@ with the rows, so a task that Spark repeats reports only once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import repeat
+from itertools import chain, repeat
 
 import pyarrow as pa
 
@@ -119,6 +119,15 @@ def keyed_rows(rows: Iterable[tuple[int, int, bytes]]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, KEYED, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=KEYED)
+
+
+def share_of(inbox: Iterator[pa.RecordBatch]) -> tuple[int | None, Iterator[pa.RecordBatch]]:
+    """Return the share of the rows, and all rows; None if there are no rows, or no shares."""
+    first = next(inbox, None)
+    if first is None:
+        return None, inbox
+    has_share = SHARE in first.schema.names and first.num_rows > 0
+    return first.column(SHARE)[0].as_py() if has_share else None, chain([first], inbox)
 
 
 def of_one_share(inbox: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -37,6 +37,7 @@ from rheos.runtimes.batch.layout import (
     of_one_share,
     payloads,
     port_payloads,
+    share_of,
     unpack,
 )
 from rheos.runtimes.batch.outlets import FrameOutlet, Outlet, PackedOutlet, Rows
@@ -69,7 +70,13 @@ def partition_number() -> int:
 
 
 def context_of(
-    task: Task, planned: PlannedOperator, partition: int, *, keyed: bool, scratch: str | None
+    task: Task,
+    planned: PlannedOperator,
+    partition: int,
+    *,
+    keyed: bool,
+    scratch: str | None,
+    number: int | None = None,
 ) -> OperatorContext:
     """Return the context of one operator. A keyed operator receives all rows of its keys in whichever
     partition, so it owns all key groups as if it were the only subtask. A source is also the only
@@ -83,7 +90,7 @@ def context_of(
         io=InlineIo(),
         batch_rows=task.batch_rows,
         subtask=0 if alone else partition,
-        number=partition,
+        number=partition if number is None else number,
         state=task.limits,
         scratch=scratch,
         program=job_files.local(task.context),
@@ -154,9 +161,15 @@ class _PartitionHost:
         self._task = task
         self._scratch = scratch
         self._partition = partition_number()
+        self._number = self._partition
+        """Number of the task among those of its operators."""
         self._out = _outlet(task, self._partition)
 
     def run(self, inbox: Rows) -> Rows:
+        if isinstance(self._task.input, PackedInput | KeyedInput):
+            # In a stage of several frames, the numbers of a frame's partitions do not begin at 0.
+            share, inbox = share_of(iter(inbox))
+            self._number = self._partition if share is None else share
         tree = OperatorTree(
             self._task.chain, partial(self._operator, inbox), self._out, wait_for=wait_for
         )
@@ -175,6 +188,7 @@ class _PartitionHost:
             task,
             planned,
             self._partition,
+            number=self._number,
             keyed=is_head and isinstance(feed, KeyedInput | CombinedInput),
             scratch=self._scratch,
         )
