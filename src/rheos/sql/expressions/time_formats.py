@@ -175,8 +175,10 @@ def _names(names: Iterable[str]) -> str:
     return "(?i:" + "|".join(name for name in names if name) + ")"
 
 
+_NUMBER_PATTERNS = ("0{0,17}[0-9]{1,2}", "[0-9]{2}")
+"""Numbers of one letter, before which Java accepts zeros, and of two letters."""
 _MONTH_PATTERNS = (
-    *("[0-9]{1,2}", "[0-9]{2}"),
+    *_NUMBER_PATTERNS,
     *(_names(calendar.month_abbr), _names(calendar.month_name)),
 )
 _OFFSETS = (
@@ -195,7 +197,7 @@ def _read_year(letters: int) -> str:
 _READ: dict[str, tuple[Callable[[int], str], int]] = {
     "y": (_read_year, 6),
     **dict.fromkeys(("M", "L"), (lambda n: _MONTH_PATTERNS[n - 1], 4)),
-    **dict.fromkeys(("d", "H", "h", "m", "s"), (lambda n: "[0-9]{2}" if n == 2 else "[0-9]{1,2}", 2)),
+    **dict.fromkeys(("d", "H", "h", "m", "s"), (lambda n: _NUMBER_PATTERNS[n - 1], 2)),
     "S": (lambda n: f"[0-9]{{{n}}}", 9),
     "a": (lambda n: "(?i:AM|PM)", 1),
     "E": (lambda n: _names(calendar.day_abbr if n < 4 else calendar.day_name), 4),
@@ -230,6 +232,9 @@ def _read(compiler: Compiler, text: pl.Expr, format_: Typed, to: pl.DataType) ->
             pattern += f"(?P<{letter}>{_READ[part][0](count)})"
     groups = text.str.extract_groups(f"{pattern}$")
     found = {letter: groups.struct.field(letter) for letter in counts}
+    for letter in "MdHhms":
+        if counts.get(letter) == 1:
+            found[letter] = found[letter].str.strip_chars_start("0").str.zfill(2)
     if counts.get("y") == 2:
         found["y"] = pl.lit("20") + found["y"]
     elif "y" in found:
