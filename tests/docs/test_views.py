@@ -28,9 +28,9 @@ def test_the_walk_of_the_page_runs(shell: Shell, tmp_path: Path) -> None:
             wait_for(lambda: any(map(has_checkpoint, Registry().records())), WITHIN_S)
     assert Registry().records() == []
     (looks,) = [text for code, text in printed.items() if code.startswith("rheos views")]
-    assert re.search(r"^7\t\d+\t\d+$", looks, re.MULTILINE)
+    assert re.search(r"^7 +\d+ +\d+$", looks, re.MULTILINE)
     assert re.search(r"\(1 row of checkpoint \d+, [-\d]+ [:\d]+ UTC\)", looks)
-    assert "page\tn\n" in looks
+    assert re.search(r"^page  n$", looks, re.MULTILINE)
     assert "pages  clicks" in looks
     assert "average" in looks
     (python,) = [text for code, text in printed.items() if code.startswith("python")]

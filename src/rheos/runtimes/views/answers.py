@@ -70,9 +70,10 @@ class ViewPage(msgspec.Struct, frozen=True, kw_only=True):
             return stream.read_all()
 
     def text(self) -> str:
-        """Return the rows as lines with tabs, and a last line that names the checkpoint."""
-        lines = ["\t".join(self.columns)]
-        lines += ["\t".join(_cell(row[name]) for name in self.columns) for row in self.rows]
+        """Return the rows in aligned columns, and a last line that names the checkpoint."""
+        cells = [self.columns, *([_cell(row[name]) for name in self.columns] for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
         count = f"{len(self.rows)} row{'' if len(self.rows) == 1 else 's'}"
         more = "" if self.next is None else f"; next page: --after {self.next}"
         when = self.completed.isoformat(" ", "seconds").removesuffix("+00:00")
