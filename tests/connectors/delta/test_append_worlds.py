@@ -98,13 +98,13 @@ class World:
         self.checkpoint = 0
         self.files = 0
         self.logged: list[StagedDataFile] = []
-        """What the newest entry of the log lists."""
+        """Files in the newest entry of the log."""
         self.promised: set[str] = set()
         self.before: set[str] = set()
-        """What the log had promised before the running attempt began."""
+        """Paths that the log had promised before the running attempt began."""
         self.foreign: set[str] = set()
         self.staged: list[StagedDataFile] | None = None
-        """What the running attempt staged, and does not know to be published; None if none runs."""
+        """Files of the running attempt that may be unpublished; None without an attempt."""
         self.driver: Driver | None = None
         """The driver's append that runs, or a recovery."""
         self.replaced: list[Driver] = []

@@ -195,7 +195,7 @@ def test_in_batch_each_set_of_rows_meets_the_rules_of_its_times(keyed: bool) -> 
     calls += called(operator.on_watermark(MAX_TIMESTAMP_MS) if not keyed else operator.on_end())
     of_rows = [call for call in calls if call[2] >= 0 and call[0] >= 0 and call[1] == call[0] + 5]
     assert of_rows == [(n, n + 5, (n >= 5) + (n >= 15), False) for n in range(16)]
-    # What a rule emits counts once.
+    # The output of each rule counts once.
     assert [call for call in calls if call[2] < 0] == [(11, 10, -1, False), (12, 20, -1, False)]
 
 

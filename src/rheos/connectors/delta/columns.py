@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from rheos.connectors.unfit_columns import missing_column, unfit_nulls, unfit_type
 from rheos.core.errors import SchemaError
 
 _SAME = frozenset({"bool", "int8", "int16", "int32", "int64", "float", "double", "string", "binary"})
@@ -111,21 +112,14 @@ def fitted_schema(
     fields = []
     for field in table_schema(schema):
         if field.name not in table.names:
-            raise _missing(field, table, label)
+            to_add = "add it to the table: delta.sink(..., evolve=True)"
+            raise missing_column(field.name, field.type, table.names, label, to_add)
         column = table.field(field.name)
         kind = stored_type(column.type)
         if kind is None or not _takes(kind, field.type):
-            raise SchemaError(
-                f"column {field.name!r} is {field.type} in the stream, but {column.type} in the "
-                f"table {label}",
-                hint=f'cast it: .with_columns(col("{field.name}").cast(...)); or alter the table',
-            )
+            raise unfit_type(field.name, field.type, column.type, label)
         if field.nullable and not column.nullable:
-            raise SchemaError(
-                f"column {field.name!r} is nullable in the stream, but not in the table {label}",
-                hint="declare it as not nullable in the stream's type, or drop NOT NULL from the "
-                "table's column",
-            )
+            raise unfit_nulls(field.name, label)
         fields.append(pa.field(field.name, kind, field.nullable))
     for column in table:
         if column.name not in schema.names and not (column.nullable and column.name not in partitions):
@@ -146,17 +140,3 @@ def _takes(table: pa.DataType, stream: pa.DataType) -> bool:
         whole = table.precision - table.scale, stream.precision - stream.scale
         return bool(whole[0] >= whole[1] and table.scale >= stream.scale)
     return False
-
-
-def _missing(field: pa.Field, table: pa.Schema, label: str) -> SchemaError:
-    for name in table.names:
-        if name.lower() == field.name.lower():
-            return SchemaError(
-                f"column {field.name!r} of the stream is called {name!r} in the table {label}",
-                hint=f'rename it: .select(col("{field.name}").alias("{name}"), ...)',
-            )
-    return SchemaError(
-        f"the table {label} has no column {field.name!r} ({field.type}); it has "
-        f"{', '.join(table.names)}",
-        hint="drop it with .select(...), or add it to the table: delta.sink(..., evolve=True)",
-    )

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import types as sql
 
 from rheos.connectors.spark.spark_types import arrow_schema, spark_schema
+from rheos.connectors.unfit_columns import missing_column, unfit_nulls, unfit_type
 from rheos.core.errors import SchemaError
 
 _WIDER = {
@@ -43,19 +44,12 @@ def check_fits(schema: pa.Schema, table: tuple[TableColumn, ...], label: str) ->
     for field in columns_of(spark_schema(schema)):
         column = by_name.get(field.name)
         if column is None:
-            raise _missing(field, by_name, label)
+            to_add = f"ALTER TABLE {label} ADD COLUMN {field.name} {field.type}"
+            raise missing_column(field.name, field.type, by_name, label, to_add)
         if field.type != column.type and column.type not in _WIDER.get(field.type, ()):
-            raise SchemaError(
-                f"column {field.name!r} is {field.type} in the stream, but {column.type} in the "
-                f"table {label}",
-                hint=f'cast it: .with_columns(col("{field.name}").cast(...)); or alter the table',
-            )
+            raise unfit_type(field.name, field.type, column.type, label)
         if field.nullable and not column.nullable:
-            raise SchemaError(
-                f"column {field.name!r} is nullable in the stream, but not in the table {label}",
-                hint="declare it as not nullable in the stream's type, or drop NOT NULL from the "
-                "table's column",
-            )
+            raise unfit_nulls(field.name, label)
     given = set(schema.names)
     for column in table:
         if column.name not in given and not column.nullable:
@@ -64,19 +58,6 @@ def check_fits(schema: pa.Schema, table: tuple[TableColumn, ...], label: str) ->
                 "NOT NULL, but the stream does not have it",
                 hint="add it with .with_columns(...)",
             )
-
-
-def _missing(field: TableColumn, table: dict[str, TableColumn], label: str) -> SchemaError:
-    for name in table:
-        if name.lower() == field.name.lower():
-            return SchemaError(
-                f"column {field.name!r} of the stream is called {name!r} in the table {label}",
-                hint=f'rename it: .select(col("{field.name}").alias("{name}"), ...)',
-            )
-    return SchemaError(
-        f"the table {label} has no column {field.name!r} ({field.type}); it has {', '.join(table)}",
-        hint=f"drop it with .select(...), or ALTER TABLE {label} ADD COLUMN {field.name} {field.type}",
-    )
 
 
 def fitted_schema(
