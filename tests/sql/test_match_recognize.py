@@ -212,6 +212,35 @@ def test_groups_of_variables_and_prev() -> None:
     ) == [(2, 6, 7)]
 
 
+@pytest.mark.parametrize(
+    ("define", "expected"),
+    [
+        ("A AS price < NEXT(price), B AS B.price > NEXT(B.price)", [(0, 1), (2, 4)]),
+        ("A AS price < NEXT(price, 2), B AS NEXT(price, 0) > NEXT(price, 2)", [(0, 1), (2, 3)]),
+        # This reads other rows of the match, so it is computed row by row. No row follows the last.
+        (
+            "A AS price < NEXT(price), B AS NEXT(price, 2) IS NULL OR NEXT(price) < LAST(A.price)",
+            [(2, 4), (10, 11)],
+        ),
+    ],
+)
+def test_next_reads_the_following_rows_of_the_key(define: str, expected: list[tuple[int, int]]) -> None:
+    clauses = (
+        "MEASURES FIRST(A.rowtime) AS f, B.rowtime AS b AFTER MATCH SKIP TO NEXT ROW PATTERN (A+ B)"
+    )
+    at_first = {b: f for f, b in reversed(found(ticker(NARROW), f"{clauses} DEFINE {define}"))}
+    assert sorted((f, b) for b, f in at_first.items()) == expected
+
+
+def test_matches_that_read_following_rows_have_no_event_time() -> None:
+    error = refused(
+        "SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE (SELECT t FROM ticker MATCH_RECOGNIZE ("
+        "ORDER BY rowtime MEASURES MATCH_ROWTIME() AS t PATTERN (A) DEFINE A AS price < NEXT(price))), DESCRIPTOR(t), "
+        "INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+    )
+    assert "'t' is not the event time" in error.what
+
+
 def test_measures_of_a_variable_without_rows() -> None:
     assert found(
         ticker([1, 2]),
@@ -342,7 +371,9 @@ WRONG = [
     ({"DEFINE": "A AS A.prize > 1"}, "unknown column 'prize'", "prize"),
     ({"DEFINE": "A AS A.price > 'x'"}, "a comparison takes values of one type", "'x'"),
     ({"DEFINE": "A AS PREV(price) > 1"}, "PREV would read a row before the match", "PREV(price)"),
-    ({"DEFINE": "A AS NEXT(price) > 1"}, "NEXT is not supported, because it would", "NEXT(price)"),
+    ({"DEFINE": "B AS NEXT(A.price) > 1"}, "NEXT reads the row after the current one", "NEXT(A.price)"),
+    ({"DEFINE": "A AS NEXT(price, tax) > 1"}, "NEXT takes a constant integer", "tax"),
+    ({"MEASURES": "NEXT(A.price) AS n"}, "NEXT is allowed in DEFINE only", "NEXT(A.price)"),
     ({"DEFINE": "B AS LAST(A.price * B.tax) > 1"}, "a value of a single row must use a", "B.tax"),
     (
         {"MEASURES": "ARRAY_AGG(A.price) AS s"},

@@ -14,6 +14,7 @@ from rheos.api.patterns import Pattern
 from rheos.core.errors import ProgramError, RheosError, SchemaError
 from rheos.core.graph.patterns import Absence, Choice, Condition, Group, Part, PatternStep, PatternTree
 from rheos.core.graph.types import canonical_schema
+from rheos.core.operators.pattern.following_rows import following_types
 from rheos.core.operators.pattern.matches import match_types
 from rheos.core.operators.pattern.operator import PatternSpec
 from rheos.core.operators.pattern.pattern_compiler import compiled
@@ -38,7 +39,8 @@ def detected(
 
     Raise ProgramError or SchemaError, with the line of the step that is wrong.
     """
-    asked = pa.schema([*schema, *previous_types(written.previous, schema)])
+    previous = previous_types(written.previous, schema)
+    asked = pa.schema([*schema, *previous, *following_types(written.following, schema)])
     tree = replace(written, parts=tuple(_checked(part, schema, asked) for part in written.parts))
     automaton = compiled(tree)
     found = match_types(automaton, schema)

@@ -136,7 +136,8 @@ class Lowering:
         if plan.number is not None:
             counted = found.key_by(*of.keys).running(**{plan.number: agg.count()})
             found = self.known(counted, plan, "number", *plan.keys)
-        return of.restored(found, None)
+        found = of.restored(found, None)
+        return _untimed(found) if plan.pattern.following else found
 
     def projected(self, plan: Project) -> DataStream:
         stream = self.stream(plan.input)

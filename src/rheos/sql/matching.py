@@ -10,7 +10,15 @@ from typing import TypeAlias
 import polars as pl
 from sqlglot import exp
 
-from rheos.core.graph.patterns import AfterMatch, Condition, Function, PatternTree, Previous, Skip
+from rheos.core.graph.patterns import (
+    AfterMatch,
+    Condition,
+    Following,
+    Function,
+    PatternTree,
+    Previous,
+    Skip,
+)
 from rheos.core.operators.pattern.match_rows import CERTAIN_MS, ROW, ROWS, SHOWN, STEP
 from rheos.core.site import call_site
 from rheos.sql import types
@@ -47,6 +55,8 @@ class _Matching:
     computed: RowColumns = field(default_factory=RowColumns)
     previous: dict[Previous, None] = field(default_factory=dict)
     """Values of previous rows that conditions read."""
+    following: dict[Following, None] = field(default_factory=dict)
+    """Values of following rows that conditions read."""
 
     def plan(self) -> PlanNode:
         sql, node = self.sql, self.node
@@ -73,6 +83,7 @@ class _Matching:
             self._skip_of(pattern),
             preferring=True,
             previous=tuple(self.previous),
+            following=tuple(self.following),
         )
         of_match = pl.col(ROWS)
         shown = MeasureInputs(
@@ -183,6 +194,7 @@ class _Matching:
         those directly before it."""
         rows = RowNavigation(self.sql, self._scope, pattern, self.computed, time, own=variable)
         condition = rows.compiler.condition(part, "DEFINE").expr
+        self.following.update(dict.fromkeys(rows.following))
         previous = rows.previous()
         if previous is not None:
             self.previous.update(dict.fromkeys(previous))
@@ -245,7 +257,9 @@ class _Matching:
             )
         call = node.this
         of_time = isinstance(call, exp.Anonymous) and call.name.casefold() == "match_rowtime"
-        role = ColumnRole.EVENT_TIME if of_time else ColumnRole.PLAIN
+        # Matches that read later rows are found after the watermark has passed their time.
+        in_time = of_time and not self.following
+        role = ColumnRole.EVENT_TIME if in_time else ColumnRole.PLAIN
         return made.expr, SqlColumn(node.alias, made.type, role)
 
     def _columns_of_rows(self, rows: RowNavigation, keys: Sequence[str]) -> list[Shown]:

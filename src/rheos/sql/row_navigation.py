@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from rheos.core.aggregates import Agg
 from rheos.core.errors import InputError
-from rheos.core.graph.patterns import Previous
+from rheos.core.graph.patterns import Following, Previous
 from rheos.core.operators.pattern.conditions import EarlierRows
 from rheos.core.operators.pattern.match_rows import ROW, STEP
 from rheos.core.operators.row_expressions import refused
@@ -156,6 +156,8 @@ class RowNavigation:
     reads: dict[str, RowsRead] = field(default_factory=dict)
     kinds: dict[str, pl.DataType] = field(default_factory=dict)
     """Types of values that DEFINE reads from other rows."""
+    following: list[Following] = field(default_factory=list)
+    """Values of later rows that DEFINE reads."""
 
     @property
     def compiler(self) -> Compiler:
@@ -231,26 +233,30 @@ class RowNavigation:
             n = int(far[0].name)
         if name in ("first", "last"):
             return self._offset(node, name == "first", value, n)
-        return self._compile_prev(node, name, value, n)
+        return self._compile_neighbour(node, name, value, n)
 
     def _offset(self, node: exp.Expr, first: bool, value: exp.Expr, n: int) -> Typed:
         variable, typed = self._of_one_row(value)
         return self._read(node, variable, typed, n if first else -1 - n)
 
-    def _compile_prev(self, node: exp.Expr, name: str, value: exp.Expr, n: int) -> Typed:
-        """Compile PREV: an earlier row of the match."""
-        if name == "next":
-            raise self.sql.error("NEXT is not supported, because it would read later rows", node)
+    def _compile_neighbour(self, node: exp.Expr, name: str, value: exp.Expr, n: int) -> Typed:
+        """Compile PREV, an earlier row of the match, or NEXT, a later row of the key."""
+        call, side = name.upper(), "before" if name == "prev" else "after"
         if self.own is None:
-            raise self.sql.error("PREV is allowed in DEFINE only", node, "write LAST(A.price, 1)")
+            hint = "write LAST(A.price, 1)" if name == "prev" else "match the next row by a variable"
+            raise self.sql.error(f"{call} is allowed in DEFINE only", node, hint)
         variable, typed = self._of_one_row(value)
         if variable not in (None, (self.own,)):
             raise self.sql.error(
-                f"PREV reads the row before the current one, which {' and '.join(variable)} may "
-                "not have matched",
+                f"{call} reads the row {side} the current one, but {' and '.join(variable)} may have "
+                "matched another row",
                 node,
-                f"write LAST({variable[0]}.price, 1)",
+                f"write LAST({variable[0]}.price, 1)"
+                if name == "prev"
+                else f"leave out {variable[0]}, or match the next row by a variable",
             )
+        if name == "next":
+            return self._compile_next(node, typed, n)
         if self.pattern.rows_before(self.own) < n:
             raise self.sql.error(
                 f"PREV would read a row before the match: {self.own} can match its first row",
@@ -259,6 +265,15 @@ class RowNavigation:
                 f"{self.own} ...); or write LAST(..., {n}), which is null there",
             )
         return self._read(node, None, typed, -1 - n)
+
+    def _compile_next(self, node: exp.Expr, value: Typed, n: int) -> Typed:
+        column = self.computed.name(value)
+        name = column
+        if n:
+            name = f"{column} at +{n}"
+            self.following.append(Following(name, column, n))
+            self.kinds[name] = value.type
+        return Typed(pl.col(name), value.type, node)
 
     def _aggregate(self, node: exp.Expr) -> Typed:
         call = node.this if isinstance(node, exp.Filter) else node

@@ -207,6 +207,17 @@ class Previous:
     """Distance to the earlier row: 1 is the previous row."""
 
 
+@dataclass(frozen=True)
+class Following:
+    """A column of a later row of the same key."""
+
+    name: str
+    """Name of the column in conditions."""
+    column: str
+    ahead: int
+    """Distance to the later row: 1 is the next row."""
+
+
 @dataclass(frozen=True, eq=False)
 class PatternTree:
     """A whole pattern."""
@@ -222,6 +233,9 @@ class PatternTree:
     previous: tuple[Previous, ...] = ()
     """Columns of earlier rows that conditions read. Only preferring patterns have them, and only in
     steps before which every match has at least that many rows."""
+    following: tuple[Following, ...] = ()
+    """Columns of later rows that conditions read. Only preferring patterns have them. A row is matched
+    when these rows have arrived, so matches are found after the watermark has passed their rows."""
 
     def __str__(self) -> str:
         within = [] if self.within_ms is None else [f"within {self.within_ms} ms"]

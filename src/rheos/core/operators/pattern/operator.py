@@ -50,10 +50,11 @@ import pyarrow as pa
 
 from rheos.core.graph.patterns import PatternTree
 from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored, SplitSpec
-from rheos.core.operators.keyed_state import keyed_shape
+from rheos.core.operators.keyed_state import columns_shape, keyed_shape
 from rheos.core.operators.origins import Origin, RowsOfMatch
 from rheos.core.operators.pattern.automaton import EVERY
 from rheos.core.operators.pattern.conditions import Bits, ConditionBits, ConditionFunctions
+from rheos.core.operators.pattern.following_rows import UNDECIDED, FollowingRows, following_types
 from rheos.core.operators.pattern.live_matches import NEVER_MS, LiveMatches, events_of
 from rheos.core.operators.pattern.matched_rows import MatchedRows
 from rheos.core.operators.pattern.matcher import Matcher, MatchOutcome, TooManyMatchesError
@@ -62,7 +63,7 @@ from rheos.core.operators.pattern.pattern_compiler import compiled
 from rheos.core.operators.pattern.previous_rows import previous_types, with_previous
 from rheos.core.operators.pattern.stored_matches import MATCHES, FrozenKey, restored, stored
 from rheos.core.operators.rows_by_time import RowsByTime, held_shapes
-from rheos.core.protocol.elements import SWM, TS, WM, Batch, visible
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, SWM, TS, WM, Batch, visible
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart
@@ -97,10 +98,14 @@ class PatternSpec(SplitSpec):
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         port = ports[0]
         structure = TypeShape(name="pattern", label=self.pattern.structure())
-        return {
+        shapes = {
             **held_shapes(ports),
             MATCHES: keyed_shape(port, StatePurpose.MATCHES, structure),
         }
+        if self.pattern.following:
+            rows = columns_shape(visible(port.schema))
+            shapes[UNDECIDED] = keyed_shape(port, StatePurpose.ROWS, rows)
+        return shapes
 
     def summary(self) -> str:
         return str(self.pattern)
@@ -119,9 +124,13 @@ class PatternOperator(Operator):
         self._key_types = KeyCodec(port.schema, port.keys).types
         self._automaton = compiled(spec.pattern)
         self._begins = self._automaton.begin_wakes
-        self._quiet = self._automaton.quiet
+        following = spec.pattern.following
+        self._following = FollowingRows(ctx, following, self._schema) if following else None
+        # A row cannot be judged on arrival if its conditions read later ones.
+        self._quiet = self._automaton.quiet and not following
         self._previous = spec.pattern.previous
-        asked = pa.schema([*shown, *previous_types(self._previous, shown)])
+        around = [*following_types(following, shown), *previous_types(self._previous, shown)]
+        asked = pa.schema([*shown, *around])
         self._bits = ConditionBits(ctx, self._automaton, asked)
         self._rows = MatchRows(ctx, self._automaton)
         self._after_match = spec.pattern.after_match
@@ -161,15 +170,25 @@ class PatternOperator(Operator):
         if timestamp_ms <= self._waiting.passed_ms:
             return
         given: list[MatchOutcome] = []
-        touched: set[int] = set()
-        first_event = self._next_event
-        for _, rows in self._waiting.take(timestamp_ms):
+        for rows in self._due(timestamp_ms):
+            touched: set[int] = set()
+            first_event = self._next_event
             given += self._matched(rows, touched)
             self._keep_taken(rows, first_event)
             self._settle(touched)
         given += self._expired(timestamp_ms)
         yield from self._rows.out(given, self._kept)
         self._tidy()
+
+    def _due(self, timestamp_ms: int) -> list[Batch]:
+        """Return the rows to match after the watermark has reached `timestamp_ms`, in order."""
+        due = [rows for _, rows in self._waiting.take(timestamp_ms)]
+        if self._following is None:
+            return due
+        decided = [self._following.decided(rows) for rows in due]
+        if timestamp_ms == MAX_TIMESTAMP_MS:
+            decided.append(self._following.rest())
+        return [rows for rows in decided if rows.num_rows]
 
     def _matched(self, rows: Batch, touched: set[int]) -> list[MatchOutcome]:
         """Process rows in order, and return the outcomes. Add slots with changed matches to
@@ -233,7 +252,8 @@ class PatternOperator(Operator):
         """Keep the rows that matches have taken; `first_event` is the number of the first row."""
         numbers = np.array(list(dict.fromkeys(self._matcher.took)), np.int64)
         self._matcher.took.clear()
-        self._kept.add(numbers, rows.take(pa.array(numbers - first_event)))
+        taken = rows.select(self._schema.names).take(pa.array(numbers - first_event))
+        self._kept.add(numbers, taken)
         self._functions.end()
 
     def _settle(self, slots: Collection[int]) -> None:
@@ -256,9 +276,16 @@ class PatternOperator(Operator):
 
     def _expired(self, until_ms: int) -> list[MatchOutcome]:
         given: list[MatchOutcome] = []
-        slots = np.flatnonzero(self._expires[: len(self._keys)] <= until_ms).tolist()
+        until = np.full(len(self._keys), until_ms)
+        if self._following is not None:
+            # An undecided row may still extend the matches that are live at its time.
+            columns, times = self._following.keys_and_times()
+            slots_of_rows = self._keys.find(columns)
+            known = slots_of_rows >= 0
+            np.minimum.at(until, slots_of_rows[known], times[known])
+        slots = np.flatnonzero(self._expires[: len(self._keys)] <= until).tolist()
         for slot in slots:
-            given += self._matcher.expired(self._alive[slot], until_ms)
+            given += self._matcher.expired(self._alive[slot], int(until[slot]))
         self._settle(slots)
         return given
 
@@ -291,6 +318,8 @@ class PatternOperator(Operator):
 
     def open(self, restored_state: Restored) -> None:
         self._waiting.restore(restored_state)
+        if self._following is not None:
+            self._following.restore(restored_state.get(UNDECIDED, ()))
         alive, self._next_event = restored(
             restored_state.get(MATCHES, ()), self._keys, self._kept, self._automaton, 0
         )
@@ -306,13 +335,17 @@ class PatternOperator(Operator):
         slots = list(self._alive) if mode is PartMode.FULL else sorted(self._changed)
         self._chain.taken(mode, len(slots))
         self._changed = set()
-        return Snapshot([*self._waiting.parts(), self._part(mode, slots)])
+        return Snapshot([*self._waiting.parts(), *self._undecided(), self._part(mode, slots)])
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
         return [
             *self._waiting.savepoint(),
+            *self._undecided(),
             self._part(PartMode.FULL, list(self._alive)),
         ]
+
+    def _undecided(self) -> list[SnapshotPart]:
+        return [] if self._following is None else [self._following.part()]
 
     def _part(self, mode: PartMode, slots: Sequence[int]) -> SnapshotPart:
         nothing = LiveMatches([], [])
