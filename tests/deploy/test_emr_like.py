@@ -188,7 +188,7 @@ def rheos(*arguments: str) -> str:
         [sys.executable, "-m", "rheos", *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
         check=False,
     )
     assert done.returncode == 0, done.stderr

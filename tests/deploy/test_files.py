@@ -99,7 +99,7 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
         made = tmp_path / unit.name
         made.write_text(unit.read_text().replace("/opt/rheos/bin/rheos", shutil.which("env") or ""))
         units.append(str(made))
-    done = subprocess.run([analyze, "verify", *units], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([analyze, "verify", *units], capture_output=True, text=True, timeout=500)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
@@ -174,7 +174,7 @@ def chart_digest() -> str:
 
 def rendered_by_helm(kind: str) -> str:
     command = [str(HELM), "template", "orders", str(CHART), "--namespace", "streams", *SETTINGS[kind]]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=500, check=True).stdout
 
 
 def parts(text: str) -> list[Any]:

@@ -52,7 +52,7 @@ def rheos(tmp_path: Path, *arguments: str) -> str:
         env={"PATH": "/usr/bin:/bin", "RHEOS_HOME": str(tmp_path / "elsewhere")},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from rheos.core.connectors.contract import EndOfSplit, Pending, Source, Split, SplitReader
+from tests.connectors.kafka.topics import make_topic
 from tests.connectors.ports import Probe
-from tests.waiting import wait_for
 
 WITHIN_S = 120.0
 
@@ -21,16 +21,11 @@ WITHIN_S = 120.0
 class Topic:
     """Topic with a unique name, on the broker at an address."""
 
-    def __init__(
-        self, address: str, partitions: int = 1, name: str | None = None, **config: str
-    ) -> None:
+    def __init__(self, address: str, partitions: int = 1, name: str | None = None) -> None:
         self.address = address
         self.name = name or f"t-{uuid.uuid4().hex[:12]}"
         self.admin = AdminClient({"bootstrap.servers": address})
-        made = self.admin.create_topics([NewTopic(self.name, partitions, 1)], request_timeout=WITHIN_S)
-        made[self.name].result(WITHIN_S)
-        # A broker may hear of it a little after the controller has made it.
-        wait_for(lambda: self.name in self.admin.list_topics(timeout=WITHIN_S).topics)
+        make_topic(self.admin, self.name, partitions)
 
     def delete(self) -> None:
         self.admin.delete_topics([self.name])[self.name].result(WITHIN_S)

@@ -7,10 +7,13 @@ import itertools
 import os
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rheos.connectors.kafka.producing import Producing
 from tests.waiting import wait_for
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
 
 _numbers = itertools.count()
 WITHIN_S = 60.0
@@ -25,14 +28,25 @@ class Record:
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
-def new_topic(brokers: str, partitions: int = 1, **settings: str) -> str:
-    from confluent_kafka.admin import AdminClient, NewTopic
+def make_topic(admin: AdminClient, name: str, partitions: int = 1, **settings: str) -> None:
+    """Make the topic, and return once the broker knows it. Settings have `_` for each `.`."""
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import NewTopic
 
-    name = f"t{os.getpid()}-{next(_numbers)}"
     config = {key.replace("_", "."): value for key, value in settings.items()}
-    admin = AdminClient({"bootstrap.servers": brokers})
-    made = admin.create_topics([NewTopic(name, partitions, 1, config=config)])
-    made[name].result(WITHIN_S)
+    topic = NewTopic(name, partitions, 1, config=config)
+    # A busy broker may drop a request, for whose answer the client waits until its limit.
+    for attempt in range(4):
+        try:
+            admin.create_topics([topic], request_timeout=WITHIN_S / 4)[name].result(WITHIN_S)
+            break
+        except KafkaException as error:
+            code = error.args[0].code()
+            if attempt > 0 and code == KafkaError.TOPIC_ALREADY_EXISTS:
+                break
+            of_client = code < 0
+            if not of_client or attempt == 3:
+                raise
 
     # A broker may hear of it a little after the controller has made it.
     def is_there() -> bool:
@@ -41,6 +55,13 @@ def new_topic(brokers: str, partitions: int = 1, **settings: str) -> str:
         return len(places) == partitions and all(place.error is None for place in places)
 
     wait_for(is_there)
+
+
+def new_topic(brokers: str, partitions: int = 1, **settings: str) -> str:
+    from confluent_kafka.admin import AdminClient
+
+    name = f"t{os.getpid()}-{next(_numbers)}"
+    make_topic(AdminClient({"bootstrap.servers": brokers}), name, partitions, **settings)
     return name
 
 
