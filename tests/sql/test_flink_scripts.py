@@ -279,3 +279,110 @@ def test_a_field_of_a_struct_is_named_by_itself() -> None:
     row = "STRUCT(1 AS auction, STRUCT('web' AS channel) AS of) AS bid"
     env.sql(f"SELECT bid.auction, bid.of.channel FROM (SELECT {row})").collect("bids")
     assert env.execute("fields").collected["bids"].to_pylist() == [{"auction": 1, "channel": "web"}]
+
+
+TABLES = """
+CREATE TABLE t (id INT, a STRING) WITH ('connector' = 'datagen', 'number-of-rows' = '3');
+CREATE VIEW v AS SELECT id FROM t;
+CREATE TABLE s (id INT) WITH ('connector' = 'blackhole');
+"""
+NO_EFFECT = "has no effect: tables have plain names, and packages are installed"
+SAID = {
+    "EXPLAIN ESTIMATED_COST, CHANGELOG_MODE, JSON_EXECUTION_PLAN SELECT id FROM v": "project\n",
+    "EXPLAIN EXECUTE STATEMENT SET BEGIN INSERT INTO s SELECT id FROM t; END": "project\n",
+    "SHOW TABLES LIKE 't%'": "t  table, connector 'datagen'\n",
+    "SHOW TABLES FROM db NOT ILIKE 'T_%'": "t  table, connector 'datagen'\nv",
+    "SHOW VIEWS LIKE 'x'": "no views are registered",
+    "SHOW USER FUNCTIONS": "no functions are registered",
+    "SHOW FUNCTIONS LIKE 'ab_'": "abs\n",
+    "SHOW COLUMNS IN c.d.t NOT LIKE 'i%'": "a  STRING\n",
+    "SHOW CURRENT DATABASE": f"note: SHOW DATABASE {NO_EFFECT}",
+    "SHOW CREATE CATALOG c": f"note: SHOW CATALOG {NO_EFFECT}",
+    "SHOW JOBS": "note: SHOW JOBS has no effect: rheos jobs lists the running jobs",
+    "DESC CATALOG EXTENDED c": f"note: DESC CATALOG {NO_EFFECT}",
+    "DESCRIBE JOB 'x'": "note: DESCRIBE JOB has no effect: rheos status JOB",
+    "DROP DATABASE IF EXISTS db CASCADE": f"note: DROP DATABASE {NO_EFFECT}",
+    "ALTER DATABASE db SET ('a' = 'b')": f"note: ALTER DATABASE {NO_EFFECT}",
+    "ANALYZE TABLE t COMPUTE STATISTICS FOR ALL COLUMNS": "note: ANALYZE has no effect",
+    "SET 'sql-client.verbose' TO 'true'": "note: SET 'sql-client.verbose' has no effect",
+    "SET table.dml-sync TO true": "note: SET 'table.dml-sync' has no effect",
+    "ALTER TABLE t RENAME TO u; SHOW TABLES LIKE 'u'; SHOW CREATE TABLE u": "u  table, "
+    "connector 'datagen'\nCREATE TABLE t (id INT, a STRING) "
+    "WITH ('connector' = 'datagen', 'number-of-rows' = '3');\n"
+    "ALTER TABLE t RENAME TO u\n",
+    "ALTER VIEW v RENAME TO w; DESCRIBE w": "id  INT\n",
+    "ALTER VIEW v AS SELECT a FROM t; DESCRIBE v": "a  STRING\n",
+    "ALTER TABLE IF EXISTS x RENAME TO y; SHOW VIEWS": "v\n",
+    "EXECUTE STATEMENT SET AS BEGIN INSERT INTO s SELECT id FROM t; END; SHOW VIEWS": "v\n",
+    "EXECUTE INSERT INTO s SELECT id FROM t; SHOW VIEWS": "v\n",
+    "INSERT INTO s /*+ OPTIONS('a' = 'b') */ SELECT id FROM t": "note: the hint OPTIONS has no effect",
+    "/* a; b */ INSERT /* c */ INTO s -- d;\nSELECT /*+ BROADCAST(t) */ id FROM t": "note: hints have",
+    "CREATE FUNCTION IF NOT EXISTS f AS 'tests.sql.test_flink_scripts.tripled' LANGUAGE PYTHON; "
+    "CREATE TEMPORARY SYSTEM FUNCTION IF NOT EXISTS f AS 'no.thing' LANGUAGE PYTHON; "
+    "SHOW USER FUNCTIONS": "f\n",
+}
+
+
+def tripled(n: int) -> int:
+    return 3 * n
+
+
+@pytest.mark.parametrize("statement", SAID)
+def test_a_statement_of_flink_answers_or_is_noted(
+    statement: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rh.Environment(runtime="simulated").sql_script(f"{TABLES}\n{statement};")
+    assert capsys.readouterr().out.startswith(SAID[statement])
+
+
+def test_an_explained_statement_set_explains_each_insert(capsys: pytest.CaptureFixture[str]) -> None:
+    env = rh.Environment(runtime="simulated")
+    inserts = "INSERT INTO s SELECT id FROM t; INSERT INTO s SELECT id + 1 FROM t;"
+    env.sql_script(f"{TABLES} EXPLAIN STATEMENT SET BEGIN {inserts} END; SHOW VIEWS")
+    said = capsys.readouterr().out
+    assert said.count("Plan of 'explain'") == 2
+    assert said.endswith("v\n")
+
+
+def test_altered_options_apply_to_later_statements() -> None:
+    env = rh.Environment(runtime="simulated")
+    env.sql_script(
+        f"{TABLES} CREATE TABLE few (id INT) WITH ('connector' = 'collect'); "
+        "CREATE TABLE more LIKE few; INSERT INTO few SELECT id FROM t; "
+        "ALTER TABLE t SET ('number-of-rows' = '7', 'fields.id.max' = '9'); "
+        "ALTER TABLE t RESET ('fields.id.max'); INSERT INTO more SELECT id FROM t;"
+    )
+    found = env.execute("script").collected
+    assert {name: rows.num_rows for name, rows in found.items()} == {"few": 3, "more": 7}
+
+
+UNSUPPORTED = [
+    ("ALTER TABLE t ADD b INT", "ALTER changes the name or the options of a table", "ADD"),
+    ("ALTER TABLE t MODIFY WATERMARK FOR at AS at", "ALTER changes the name or the options", "MODIFY"),
+    ("ALTER TABLE t RENAME TO v", "the table 'v' already exists", "v"),
+    ("ALTER TABLE nothing RENAME TO w", "unknown table 'nothing'", "nothing"),
+    ("ALTER TABLE v SET ('a' = 'b')", "v has no options", "v"),
+    ("ALTER TABLE t RESET ('a')", "unknown option 'a'", "'a'"),
+    (
+        "CREATE TABLE r (a INT); ALTER TABLE r RENAME TO q",
+        "only tables with a connector and views",
+        "r",
+    ),
+    ("STOP JOB 'x' WITH SAVEPOINT", "a script cannot stop a job", "STOP"),
+    ("CALL sys.compact('t')", "there are no procedures to call", "CALL"),
+    ("COMPILE PLAN '/x.json' FOR INSERT INTO s SELECT id FROM t", "plans are not stored", "COMPILE"),
+    ("EXECUTE PLAN '/x.json'", "plans are not stored in files", "EXECUTE"),
+    ("ALTER FUNCTION f AS 'x.y'", "ALTER FUNCTION is not supported", "ALTER"),
+    ("SHOW TABLES LIKE", "this is not valid SQL", "LIKE"),
+    ("EXPLAIN SHOW TABLES", "EXPLAIN takes a query", "SHOW"),
+]
+
+
+@pytest.mark.parametrize(("statement", "what", "place"), UNSUPPORTED)
+def test_a_statement_of_flink_is_refused_at_its_place(statement: str, what: str, place: str) -> None:
+    with pytest.raises(rh.RheosError) as caught:
+        rh.Environment(runtime="simulated").sql_script(f"{TABLES}\n{statement};")
+    assert what in caught.value.what
+    assert caught.value.detail is not None
+    line, marks = caught.value.detail.splitlines()
+    assert line[marks.index("^") :].startswith(place)

@@ -235,8 +235,8 @@ def test_next_reads_the_following_rows_of_the_key(define: str, expected: list[tu
 def test_matches_that_read_following_rows_have_no_event_time() -> None:
     error = refused(
         "SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE (SELECT t FROM ticker MATCH_RECOGNIZE ("
-        "ORDER BY rowtime MEASURES MATCH_ROWTIME() AS t PATTERN (A) DEFINE A AS price < NEXT(price))), DESCRIPTOR(t), "
-        "INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+        "ORDER BY rowtime MEASURES MATCH_ROWTIME() AS t PATTERN (A) DEFINE A AS price < NEXT(price))), "
+        "DESCRIPTOR(t), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
     )
     assert "'t' is not the event time" in error.what
 

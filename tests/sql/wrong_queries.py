@@ -454,7 +454,7 @@ WRONG: list[tuple[str, str]] = [
     ("UPDATE «bids SET price = 1»", "sql() takes a query"),
     ("DELETE FROM «bids»", "sql() takes a query"),
     ("MERGE INTO «bids USING sales» ON TRUE WHEN MATCHED THEN DELETE", "sql() takes a query"),
-    ("ALTER TABLE «bids ADD COLUMN x» INT", "sql() takes a query"),
+    ("«ALTER TABLE bids ADD» COLUMN x INT", "sql() takes a query"),
     ("TRUNCATE TABLE «bids»", "sql() takes a query"),
     ("GRANT SELECT ON «bids TO x»", "sql() takes a query"),
     ("«BEGIN»", "sql() takes a query"),

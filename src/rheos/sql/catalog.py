@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -90,6 +90,18 @@ class Catalog:
     def declared(self, name: str) -> DeclaredTable | None:
         found = (each for each in self.declarations if each.casefold() == name.casefold())
         return next((self.declarations[each] for each in found), None)
+
+    def rename(self, name: str, new: str) -> None:
+        """Give a table or view another name."""
+        declared, plan = self.declared(name), self.tables.get(name.casefold())
+        written = self.written.get(name.casefold())
+        self.remove(name)
+        if declared is not None:
+            self.declare(replace(declared, name=new))
+        if plan is not None:
+            self.add(new, plan)
+        if written is not None:
+            self.written[new.casefold()] = written
 
     def remove(self, name: str) -> None:
         """Forget a table, view or lookup. Statements that have read it are not affected."""

@@ -20,7 +20,8 @@ _EXAMPLE = "write CREATE FUNCTION dollars AS 'my_functions.dollars' LANGUAGE PYT
 
 def create_function(sql: SqlText, session: SqlSession, node: exp.Create) -> None:
     """Register a function of a Python module. Raises ProgramError at its place in the SQL."""
-    sql.only(node, ("this", "kind", "expression", "properties"), " of CREATE FUNCTION")
+    parts = ("this", "kind", "expression", "properties", "exists", "replace")
+    sql.only(node, parts, " of CREATE FUNCTION")
     properties = node.args.get("properties")
     for each in properties.expressions if properties is not None else []:
         if isinstance(each, exp.LanguageProperty):
@@ -31,9 +32,14 @@ def create_function(sql: SqlText, session: SqlSession, node: exp.Create) -> None
     path = node.expression
     if not isinstance(node.this, exp.Table) or not isinstance(path, exp.Literal) or not path.is_string:
         raise sql.error("a function must be in a Python module", node, _EXAMPLE)
+    functions, folded = session.catalog.functions, node.this.name.casefold()
+    if node.args.get("exists") and folded in functions:
+        return
     fn = _imported(sql, path)
     if isinstance(fn, type) and issubclass(fn, AggregateFunction | RichFunction):
         fn = fn()
+    if node.args.get("replace"):
+        functions.pop(folded, None)
     try:
         session.register_function(node.this.name, fn)
     except ProgramError as error:

@@ -34,6 +34,10 @@ _WITHOUT_EFFECT = {
     ("CREATE", "UNIQUE", "INDEX"): _INDEX,
     ("DROP", "INDEX"): _INDEX,
     ("CREATE", "CLUSTER"): "clusters have no effect: rheos run starts the job",
+    ("ANALYZE",): "ANALYZE has no effect: Rheos chooses how a query runs without statistics",
+    ("SHOW", "JOBS"): "SHOW JOBS has no effect: rheos jobs lists the running jobs",
+    ("DESCRIBE", "JOB"): "DESCRIBE JOB has no effect: rheos status JOB describes a running job",
+    ("DESC", "JOB"): "DESCRIBE JOB has no effect: rheos status JOB describes a running job",
 }
 """First words of statements that cannot change rows, and the note about each."""
 _FORMATS = {("DEBEZIUM", "JSON"): "debezium-json", ("CANAL", "JSON"): "canal-json"}

@@ -18,6 +18,7 @@ from rheos.sql.ordered_aggregates import with_groups_inside
 from rheos.sql.plain_conditions import with_plain_conditions
 from rheos.sql.postgres_parser import KEYWORDS as POSTGRES_KEYWORDS
 from rheos.sql.postgres_parser import PostgresParser
+from rheos.sql.statement_parser import Explain
 from rheos.sql.syntax_errors import (
     NO_COLUMNS,
     NOTHING_BEHIND,
@@ -229,11 +230,30 @@ def _parsed(sql: SqlText, dialect: SourceDialect, start: int, stop: int) -> list
         raise sql.error(
             f"the SQL is nested too deeply: a query may have up to {MOST_OPEN} levels", None, _IN_STEPS
         ) from None
+    read = _with_explained_sets(read)
     statements = [each for each in read if each is not None and not isinstance(each, _NOTHING)]
     statements = [with_meanings(sql, each, dialect) for each in statements]
     for statement in map(with_plain_conditions, map(with_groups_inside, statements)):
         _check_levels(sql, with_halved_chains(statement))
     return statements
+
+
+def _with_explained_sets(statements: Sequence[exp.Expr | None]) -> list[exp.Expr | None]:
+    """Return the statements, with EXPLAIN for each insert of EXPLAIN STATEMENT SET BEGIN ... END."""
+    found: list[exp.Expr | None] = []
+    inside = False
+    for each in statements:
+        if isinstance(each, exp.EndStatement):
+            inside = False
+        elif inside and isinstance(each, exp.Insert):
+            explained = Explain(this=each)
+            explained.meta.update(each.meta)
+            found.append(explained)
+            continue
+        elif isinstance(each, Explain) and each.args.get("begins_set"):
+            inside = True
+        found.append(each)
+    return found
 
 
 def _check_open(sql: SqlText, tokens: Sequence[Token]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
@@ -18,17 +19,37 @@ from rheos.sql.text import SqlText
 
 def shown(sql: SqlText, catalog: Catalog, node: Show) -> str:
     """Return what SHOW asks for, as lines. Raise SchemaError if it names an unknown table."""
+    like = node.args.get("like")
     match node.this:
         case "COLUMNS":
-            return described(sql, catalog, node.args["of"])
+            return described(sql, catalog, node.args["of"], like)
         case "CREATE":
             return _created(sql, catalog, node.args["of"])
         case "FUNCTIONS":
-            return "\n".join(sorted({*catalog.functions, *function_names()}))
+            return "\n".join(_matching(sorted({*catalog.functions, *function_names()}), like))
+        case "USER FUNCTIONS":
+            return (
+                "\n".join(_matching(sorted(catalog.functions), like)) or "no functions are registered"
+            )
         case "VIEWS":
-            views = (each for each in catalog.names.values() if "view" in _kind(catalog, each))
-            return "\n".join(views) or "no views are registered"
-    return _tables(catalog)
+            views = [each for each in catalog.names.values() if "view" in _kind(catalog, each)]
+            return "\n".join(_matching(views, like)) or "no views are registered"
+    return _tables(catalog, _matching([*catalog.names.values()], like))
+
+
+def _matching(names: Sequence[str], like: exp.Expr | None) -> list[str]:
+    """Return the names that LIKE, ILIKE or NOT LIKE selects."""
+    if like is None:
+        return [*names]
+    condition = like.this if isinstance(like, exp.Not) else like
+    characters = {"%": ".*", "_": "."}
+    pattern = "".join(characters.get(each, re.escape(each)) for each in condition.expression.name)
+    flags = re.IGNORECASE if isinstance(condition, exp.ILike) else 0
+    return [
+        each
+        for each in names
+        if (re.fullmatch(pattern, each, flags) is None) == isinstance(like, exp.Not)
+    ]
 
 
 def _created(sql: SqlText, catalog: Catalog, node: exp.Expr) -> str:
@@ -40,9 +61,8 @@ def _created(sql: SqlText, catalog: Catalog, node: exp.Expr) -> str:
     return written
 
 
-def _tables(catalog: Catalog) -> str:
-    """Return a line for each table: its name and kind."""
-    names = catalog.names.values()
+def _tables(catalog: Catalog, names: Sequence[str]) -> str:
+    """Return a line for each of these tables: its name and kind."""
     width = max(map(len, names), default=0)
     lines = [f"{name.ljust(width)}  {_kind(catalog, name)}" for name in names]
     return "\n".join(lines) or "no tables are registered"
@@ -60,11 +80,17 @@ def _kind(catalog: Catalog, name: str) -> str:
     return f"{'stream' if isinstance(plan, Scan) else 'view'}, {row_mode(plan.changes)}"
 
 
-def described(sql: SqlText, catalog: Catalog, node: exp.Expr) -> str:
-    """Return a line for each column of a table: its name, type and role. Raise SchemaError."""
+def described(sql: SqlText, catalog: Catalog, node: exp.Expr, like: exp.Expr | None = None) -> str:
+    """Return a line for each column of a table whose name matches: its name, type and role. Raise
+    SchemaError."""
     if not catalog.knows(node.name):
         raise sql.unknown("table", node.name, node, catalog.names.values(), "the tables are")
     columns = [*_columns(catalog, node.name)]
+    if like is not None:
+        names = _matching([name for name, _ in columns], like)
+        return "\n".join(f"{name}  {what}" for name, what in columns if name in names) or (
+            "no column matches"
+        )
     width = max((len(name) for name, _ in columns), default=0)
     return "\n".join(f"{name.ljust(width)}  {what}" for name, what in columns) or (
         "the columns of a lookup are known only when it is used"

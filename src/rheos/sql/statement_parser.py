@@ -1,11 +1,12 @@
-"""Parser of statements: CREATE TABLE as in Flink, statement sets, EXPLAIN, SHOW, DESCRIBE and RESET."""
+"""Parser of statements: CREATE and ALTER TABLE as in Flink, statement sets, EXPLAIN, SHOW, DESCRIBE and
+RESET."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from rheos.sql.json_parser import JsonParser
 
@@ -23,15 +24,18 @@ class MetadataColumn(exp.Expression, exp.ColumnConstraintKind):
 
 
 class Explain(exp.Expression):
-    """EXPLAIN query."""
+    """EXPLAIN query, or the first insert of EXPLAIN STATEMENT SET."""
 
-    arg_types = {"this": True}
+    arg_types = {"this": True, "begins_set": False}
 
 
 class Show(exp.Expression):
-    """SHOW TABLES, SHOW VIEWS, SHOW FUNCTIONS, SHOW COLUMNS FROM table, SHOW CREATE TABLE table."""
+    """SHOW TABLES, SHOW VIEWS, SHOW FUNCTIONS, SHOW COLUMNS FROM table, SHOW CREATE TABLE table.
 
-    arg_types = {"this": True, "of": False}
+    `like` is a condition on the shown names.
+    """
+
+    arg_types = {"this": True, "of": False, "like": False}
 
 
 class DescribeTable(exp.Expression):
@@ -46,6 +50,18 @@ class Reset(exp.Expression):
     arg_types = {"this": False}
 
 
+class AlterTable(exp.Expression):
+    """ALTER TABLE t RENAME TO u, SET (...) or RESET (...). `change` is the word after the name."""
+
+    arg_types = {"this": True, "kind": True, "change": True, "exists": False, "expressions": False}
+
+
+class RefusedStatement(exp.Expression):
+    """A statement that Rheos does not have: the reason, and what to write instead."""
+
+    arg_types = {"this": True, "hint": True}
+
+
 class ServerStatement(exp.Expression):
     """A statement without an effect, such as one about catalogs, databases, modules or JAR files."""
 
@@ -54,9 +70,37 @@ class ServerStatement(exp.Expression):
 
 SHOWN = ("TABLES", "VIEWS", "FUNCTIONS", "COLUMNS", "CREATE")
 """Words after SHOW."""
-_DETAILS = ("PLAN", "EXTENDED", "FORMATTED", "CODEGEN", "COST", "ESTIMATED_COST", "CHANGELOG_MODE")
+_DETAILS = (
+    *("PLAN", "EXTENDED", "FORMATTED", "CODEGEN", "COST", "ESTIMATED_COST", "CHANGELOG_MODE"),
+    *("JSON_EXECUTION_PLAN", "PLAN_ADVICE"),
+)
 """Words after EXPLAIN that select other forms of its output."""
 _OF_SERVERS = ("USE", "ADD", "REMOVE", "LOAD", "UNLOAD", "CATALOG", "DATABASE", "SCHEMA")
+_SHOWN_BY_SERVERS = (
+    *("CATALOGS", "DATABASES", "SCHEMAS", "MODULES", "JARS", "PARTITIONS", "PROCEDURES"),
+    *("CATALOG", "DATABASE"),
+)
+"""Words after SHOW, SHOW CURRENT, SHOW FULL and SHOW CREATE that ask for what Rheos does not have."""
+_BEFORE_SHOWN = ("CURRENT", "FULL", "CREATE")
+"""Words between SHOW and these words."""
+_REFUSED = {
+    ("STOP", "JOB"): ("a script cannot stop a job", "run rheos stop JOB"),
+    ("CALL",): ("there are no procedures to call", "call a Python function in a query"),
+    ("COMPILE", "PLAN"): (
+        "plans are not stored in files: Rheos plans a script each time it starts",
+        "leave out COMPILE PLAN; savepoints restore a changed script as far as its state fits",
+    ),
+    ("EXECUTE", "PLAN"): (
+        "plans are not stored in files: Rheos plans a script each time it starts",
+        "write the INSERT INTO statement itself",
+    ),
+    ("DESCRIBE", "FUNCTION"): ("functions are not described", "write SHOW FUNCTIONS LIKE 'a%'"),
+    ("ALTER", "FUNCTION"): (
+        "ALTER FUNCTION is not supported",
+        "write DROP FUNCTION, then CREATE FUNCTION",
+    ),
+}
+"""First words of statements that Rheos does not have, the reasons, and what to do."""
 
 
 class StatementParser(JsonParser):
@@ -127,27 +171,43 @@ class StatementParser(JsonParser):
         if not self._curr:
             return None
         first, word = self._curr, self._curr.text.upper()
+        after = self._next.text.upper() if self._next else ""
+        for begin, (reason, hint) in _REFUSED.items():
+            if (word, after)[: len(begin)] == begin:
+                self._skip_statement()
+                return RefusedStatement(this=reason, hint=hint).update_positions(first)
         if self._match_text_seq("EXECUTE", "STATEMENT", "SET"):
+            self._match(TokenType.ALIAS)
             self._match_text_seq("BEGIN")
+        elif word == "EXECUTE":
+            self._advance()
         elif self._match_text_seq("BEGIN", "STATEMENT", "SET"):
             # All inserts of a script are one job anyway.
             return exp.Semicolon()
-        elif (self._next.text.upper() if word == "CREATE" and self._next else word) in _OF_SERVERS:
+        elif (after if word in ("CREATE", "DROP", "ALTER") else word) in _OF_SERVERS:
             return self._parse_of_server()
+        elif word == "ALTER" and after in ("TABLE", "VIEW"):
+            return self._parse_alter_table().update_positions(first)
         elif word == "SET" and self._next:
             return self._parse_setting()
         elif word == "RESET":
             self._advance()
             return Reset(this=self._parse_string() or self._parse_column()).update_positions(first)
         elif word == "SHOW":
-            return self._parse_shown().update_positions(first)
+            return self._parse_shown(first)
         elif word == "EXPLAIN":
             self._advance()
             while self._match_texts(_DETAILS):
                 self._match(TokenType.COMMA)
             self._match(TokenType.FOR)
-            return Explain(this=super()._parse_statement()).update_positions(first)
+            self._match_text_seq("EXECUTE")
+            begins_set = self._match_text_seq("STATEMENT", "SET")
+            self._match_text_seq("BEGIN")
+            of: exp.Expr | None = super()._parse_statement()
+            return Explain(this=of, begins_set=begins_set).update_positions(first)
         elif word in ("DESCRIBE", "DESC"):
+            if after in _OF_SERVERS and self._index + 2 < len(self._tokens):
+                return self._parse_of_server()
             self._advance()
             while self._match(TokenType.TABLE) or self._match_texts(("EXTENDED", "FORMATTED", "VIEW")):
                 pass
@@ -156,18 +216,46 @@ class StatementParser(JsonParser):
         return statement
 
     def _parse_of_server(self) -> exp.Expr:
-        first, words = self._curr, []
+        first = self._curr
+        words = [token.text for token in self._tokens[self._index : self._index + 2]]
+        self._skip_statement()
+        return ServerStatement(this=" ".join(words).upper()).update_positions(first)
+
+    def _skip_statement(self) -> None:
         while self._curr:
-            words.append(self._curr.text)
             self._advance()
-        return ServerStatement(this=" ".join(words[:2]).upper()).update_positions(first)
+
+    def _parse_alter_table(self) -> exp.Expr:
+        """Parse ALTER TABLE t RENAME TO u, ALTER VIEW v AS SELECT ..., and others."""
+        self._advance()
+        kind = self._curr.text.upper()
+        self._advance()
+        exists = self._parse_exists()
+        name = self._parse_table_parts()
+        if kind == "VIEW" and self._match(TokenType.ALIAS):
+            return exp.Create(this=name, kind=kind, replace=True, expression=self._parse_select())
+        if not self._curr:
+            self.raise_error("Expecting RENAME")
+        change, first = self._curr.text.upper(), self._curr
+        self._advance()
+        listed: list[exp.Expr | None] = []
+        if change == "RENAME" and self._match_text_seq("TO"):
+            listed = [self._parse_table_parts()]
+        elif change in ("SET", "RESET") and self._match(TokenType.L_PAREN, advance=False):
+            parse: Any = self._parse_property if change == "SET" else self._parse_string
+            listed = self._parse_wrapped_csv(parse)
+        else:
+            change = "COLUMNS"
+            self._skip_statement()
+        what = exp.var(change).update_positions(first)
+        return AlterTable(this=name, kind=kind, change=what, exists=exists, expressions=listed)
 
     def _parse_setting(self) -> exp.Expr:
-        """Parse SET 'name' = 'value', also without quotes: SET table.exec.mini-batch.enabled = true."""
+        """Parse SET 'name' = 'value', also without quotes, or with TO: SET table.dml-sync TO true."""
         first = self._curr
         self._advance()
         begin = at = self._index
-        while at < len(self._tokens) and self._tokens[at].token_type != TokenType.EQ:
+        while at < len(self._tokens) and not _assigns(self._tokens[at]):
             at += 1
         parts = []
         for tokens in (self._tokens[begin:at], self._tokens[at + 1 :]):
@@ -177,21 +265,49 @@ class StatementParser(JsonParser):
             quoted = len(tokens) == 1 and one.token_type == TokenType.STRING
             written = one.text if quoted else self._find_sql(one, tokens[-1])
             parts.append(exp.Literal.string(written).update_positions(one))
-        while self._curr:
-            self._advance()
+        self._skip_statement()
         name, value = parts
         setting = exp.SetItem(this=exp.EQ(this=name, expression=value))
         return exp.Set(expressions=[setting]).update_positions(first)
 
-    def _parse_shown(self) -> exp.Expr:
+    def _parse_shown(self, first: Token) -> exp.Expr:
+        words = [token.text.upper() for token in self._tokens[self._index + 1 : self._index + 3]]
+        if words[:1] in ([each] for each in _BEFORE_SHOWN):
+            words = words[1:]
+        if words and words[0] in _SHOWN_BY_SERVERS:
+            self._skip_statement()
+            return ServerStatement(this=f"SHOW {words[0]}").update_positions(first)
         self._advance()
+        users = self._match_text_seq("USER")
         what = self._curr.text.upper() if self._curr else ""
-        if what not in SHOWN:
+        if what not in SHOWN or (users and what != "FUNCTIONS"):
             self.raise_error("Expecting TABLES")
         self._advance()
-        if what == "COLUMNS" and not self._match_texts(("FROM", "IN")):
-            self.raise_error("Expecting FROM")
         if what == "CREATE" and not self._match_texts(("TABLE", "VIEW")):
             self.raise_error("Expecting TABLE")
-        of = self._parse_table_parts() if what in ("COLUMNS", "CREATE") else None
-        return Show(this=what, of=of)
+        of = None
+        if what == "CREATE" or self._match_texts(("FROM", "IN")):
+            # That of TABLES and VIEWS is a database.
+            of = self._parse_table_parts()
+        elif what == "COLUMNS":
+            self.raise_error("Expecting FROM")
+        shown = "USER FUNCTIONS" if users else what
+        return Show(this=shown, of=of, like=self._parse_name_pattern()).update_positions(first)
+
+    def _parse_name_pattern(self) -> exp.Expr | None:
+        """Parse [NOT] LIKE 't%' or ILIKE."""
+        negated = self._match(TokenType.NOT)
+        if not self._match_texts(("LIKE", "ILIKE")):
+            return None
+        kind = exp.ILike if self._prev.text.upper() == "ILIKE" else exp.Like
+        pattern = self._parse_string()
+        if pattern is None:
+            self.raise_error("Expecting a pattern, as in LIKE 't%'")
+        like: exp.Expr = kind(this=exp.column("name"), expression=pattern)
+        return exp.Not(this=like) if negated else like
+
+
+def _assigns(token: Token) -> bool:
+    """Return whether a token of SET separates the name and the value."""
+    is_to = token.token_type != TokenType.STRING and token.text.upper() == "TO"
+    return token.token_type == TokenType.EQ or is_to

@@ -1,4 +1,4 @@
-"""The statements of a script: CREATE, DROP, INSERT INTO, SET, EXPLAIN, SHOW and DESCRIBE."""
+"""The statements of a script: CREATE, ALTER, DROP, INSERT INTO, SET, EXPLAIN, SHOW and DESCRIBE."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rheos.core.connectors.sink_capabilities import CollectsRows
 from rheos.core.errors import ProgramError
 from rheos.core.graph.types import from_polars
 from rheos.sql import types
+from rheos.sql.alter_table import alter_table
 from rheos.sql.catalog import DeclaredTable
 from rheos.sql.change_statements import change_rows, check_not_null
 from rheos.sql.connectors import with_options
@@ -29,7 +30,15 @@ from rheos.sql.ranking import check_result
 from rheos.sql.scope import NameScope
 from rheos.sql.set_statement import reset_setting, set_setting
 from rheos.sql.show_statements import described, shown
-from rheos.sql.statement_parser import DescribeTable, Explain, Reset, ServerStatement, Show
+from rheos.sql.statement_parser import (
+    AlterTable,
+    DescribeTable,
+    Explain,
+    RefusedStatement,
+    Reset,
+    ServerStatement,
+    Show,
+)
 from rheos.sql.text import SqlText, as_sql
 from rheos.sql.values import value_rows
 from rheos.sql.view_watermarks import split_watermark, with_watermark
@@ -133,6 +142,10 @@ class ScriptStatements:
                 self._insert(node)
             case exp.Update() | exp.Delete() | exp.TruncateTable():
                 change_rows(self.sql, self.session, node)
+            case AlterTable():
+                alter_table(self.sql, self.session, node)
+            case RefusedStatement():
+                raise self.sql.error(node.this, node, node.args["hint"])
             case exp.Set():
                 set_setting(self.sql, self.session, node)
             case Reset():
@@ -279,6 +292,7 @@ class ScriptStatements:
             )
         self.sql.only(node, ("this", "expression", "by_name"), " of INSERT")
         named = node.this.this if isinstance(node.this, exp.Schema) else node.this
+        self.session.note_options(self.sql, named)
         target = self.session.catalog.declared(named.name)
         if not named.name or node.expression is None:
             raise self.sql.error(
