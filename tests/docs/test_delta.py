@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from rheos.api.overrides import Overrides, applied
@@ -29,6 +30,8 @@ def test_a_job_writes_a_table_that_others_query(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run("orders.py")
+    run("totals.py")
+    assert pl.read_delta("lake/totals").sort("shop").rows() == [(0, 9.0), (1, 11.0), (2, 13.0)]
     run("by_shop.py")
     by_shop = capsys.readouterr().out
     run("largest.py")

@@ -262,8 +262,8 @@ def sink_of_changes(
             f"{sink.describe()} cannot update or delete rows that it has written, and the "
             f"stream carries {changes.describe()}",
             hint=f"write .as_rows() before it, to keep every change, with its kind in {OP!r}; or use "
-            "a sink that writes by key: PostgreSQL, Redis, Kafka with key=, OpenSearch, "
-            "Cassandra",
+            "a sink that writes by key: PostgreSQL, Delta tables, Redis, Kafka with key=, "
+            "OpenSearch, Cassandra",
         )
     kept = table_columns(schema)
     columns = [*(pl.col(name) for name in kept.names), (pl.col(OP) == DELETE).alias(delete)]

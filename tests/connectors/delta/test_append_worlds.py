@@ -48,8 +48,12 @@ class Driver:
     def begin(self) -> None:
         self.failed = False
         self.done = not self.files
-        self.steps: Steps = append_steps(self.files) if self.files else iter(())  # type: ignore[assignment]
         self.next: Action | None = None
+        if self.files:
+            self.take(self.files)
+
+    def take(self, files: Sequence[StagedDataFile]) -> None:
+        self.steps: Steps = append_steps(files)
         self.go_on(None, None)
 
     def go_on(self, answer: TableVersion | None, failure: UncertainAppendError | None) -> None:
@@ -73,7 +77,7 @@ class Driver:
             case Append() as action:
                 try:
                     if fault != "before":
-                        self.table.append(SINK, action)
+                        self.write(action)
                     if fault:
                         raise UncertainAppendError(LOST)
                 except UncertainAppendError as failure:
@@ -83,6 +87,16 @@ class Driver:
             case PauseBeforeLook():
                 self.go_on(None, None)
 
+    def write(self, action: Append) -> None:
+        self.table.append(SINK, action)
+
+    def in_flight(self) -> Callable[[], None] | None:
+        """Return the request that a dead driver may have sent."""
+        action = self.next
+        if self.done or not isinstance(action, Append):
+            return None
+        return lambda: self.table.append(SINK, action)
+
 
 def next_of(steps: Steps, answer: TableVersion | None) -> Action:
     return steps.send(answer) if answer is not None else next(steps)
@@ -91,9 +105,11 @@ def next_of(steps: Steps, answer: TableVersion | None) -> Action:
 class World:
     """World that is drawn from a seed."""
 
-    def __init__(self, seed: int) -> None:
+    drivers: type[Driver] = Driver
+
+    def __init__(self, seed: int, table: SimulatedTable | None = None) -> None:
         self.random = Random(seed)
-        self.table = SimulatedTable()
+        self.table = SimulatedTable() if table is None else table
         self.attempt = 0
         self.checkpoint = 0
         self.files = 0
@@ -108,7 +124,7 @@ class World:
         self.driver: Driver | None = None
         """The driver's append that runs, or a recovery."""
         self.replaced: list[Driver] = []
-        self.late: list[Append] = []
+        self.late: list[Callable[[], None]] = []
         """Appends of the dead that have not arrived."""
         self.recover()
 
@@ -139,7 +155,7 @@ class World:
         if self.driver is not None:
             self.replaced.append(self.driver)
         self.staged = None
-        self.driver = Driver(self.table, self.logged)
+        self.driver = self.drivers(self.table, self.logged)
 
     def begin_an_attempt(self) -> None:
         assert self.driver is not None
@@ -153,10 +169,14 @@ class World:
         self.checkpoint += 1
         for _ in range(self.random.randint(0, 2)):
             self.files += 1
-            self.staged.append(data_file(f"file {self.files}", self.checkpoint))
+            self.staged.append(data_file(path := f"file {self.files}", self.checkpoint))
+            self.fill(path)
         if self.random.random() < 0.7:
             self.logged = list(self.staged)
             self.promised |= {file.path for file in self.logged}
+
+    def fill(self, path: str) -> None:
+        """Write the rows of a staged file. An append's file has one, with the file's name."""
 
     def publish(self) -> None:
         """Let the driver append what the newest entry lists, after its last append has ended."""
@@ -166,7 +186,7 @@ class World:
             published = {file.path for file in self.driver.files}
             self.staged = [file for file in self.staged if file.path not in published]
             listed = [file for file in self.logged if file.path not in published]
-            self.driver = Driver(self.table, listed)
+            self.driver = self.drivers(self.table, listed)
 
     # --- those who append -------------------------------------------------------------------------
 
@@ -179,12 +199,12 @@ class World:
 
     def die(self) -> None:
         dead = self.replaced.pop(self.random.randrange(len(self.replaced)))
-        if isinstance(dead.next, Append) and not dead.done:
-            self.late.append(dead.next)
+        if (request := dead.in_flight()) is not None:
+            self.late.append(request)
 
     def arrive_late(self) -> None:
         with contextlib.suppress(UncertainAppendError):
-            self.table.append(SINK, self.late.pop(self.random.randrange(len(self.late))))
+            self.late.pop(self.random.randrange(len(self.late)))()
 
     def write_elsewhere(self) -> None:
         self.foreign.add(row := f"foreign {len(self.table.versions)}")
@@ -211,14 +231,17 @@ class World:
             if not self.driver.done:
                 self.driver.step("")
         self.check()
+        self.finish()
+
+    def finish(self) -> None:
         assert self.promised <= set(self.table.rows())
 
 
-def run_all(worlds: int = WORLDS) -> int:
+def run_all(worlds: int = WORLDS, kind: type[World] = World) -> int:
     """Run worlds. Return the number of rows in their tables."""
     rows = 0
     for seed in range(worlds):
-        world = World(seed)
+        world = kind(seed)
         try:
             world.run()
         except AssertionError as error:

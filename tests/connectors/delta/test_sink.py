@@ -109,8 +109,11 @@ class Job:
         sink.validate(schema)
         self.sink = sink.prepared(schema, ("job", "table"))
         self.schema = schema
-        self.writer = self.sink.open(sink_context(schema))
         self.checkpoint = 0
+        self.open()
+
+    def open(self) -> None:
+        self.writer = self.sink.open(sink_context(self.schema))
 
     def stage(self, *numbers: int) -> list[bytes]:
         self.checkpoint += 1
@@ -491,7 +494,8 @@ def test_a_table_on_s3_has_each_row_once(tmp_path: Path, monkeypatch: pytest.Mon
     with new_bucket("moto", tmp_path, monkeypatch) as bucket:
         job = Job(f"{bucket}/t", partition_by=["k"])  # type: ignore[arg-type]
         first, second = job.stage(1), job.stage(2, 3)
-        log = DeltaLog(job.sink.target, "sink")
+        assert job.sink.target is not None
+        log = DeltaLog(job.sink.target, "sink", "job")
         staged = [msgspec.msgpack.decode(each, type=StagedDataFile) for each in first]
         action = Append(log.look(), tuple(staged), 1)
         log.append(action)

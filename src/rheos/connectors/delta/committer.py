@@ -6,10 +6,15 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Protocol, assert_never
 
 import msgspec
+import pyarrow as pa
 
+from rheos.connectors.calls.bounded_calls import Progressed
+from rheos.connectors.delta.changed_files import KeyedChanges
+from rheos.connectors.delta.copy_on_write import CopyOnWrite
 from rheos.connectors.delta.delta_log import DeltaLog, DeltaTarget, lone_call
 from rheos.connectors.delta.epoch_append import (
     Append,
@@ -21,6 +26,7 @@ from rheos.connectors.delta.epoch_append import (
     UncertainAppendError,
     append_steps,
 )
+from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.publication.contract import damaged
 from rheos.core.connectors.contract import Committer
 from rheos.core.errors import UnrestorableError
@@ -42,10 +48,22 @@ class DeltaTableCommitter(Committer):
     def commit(self, committables: Sequence[bytes]) -> None:
         files = [self._decoded(committable) for committable in committables]
         if files:
-            steps = append_steps(files)
-            log = DeltaLog(self.target, self._sink(files[0]))
-            location = self.target.location
-            lone_call(location, f"append to the Delta table {location}", lambda: take(steps, log))
+            log = DeltaLog(self.target, self._sink(files[0]), files[0].job)
+            location, commit = self.target.location, self._upsert if self.target.key else self._append
+            doing = f"write to the Delta table {location}"
+            lone_call(location, doing, lambda progressed: commit(log, files, progressed))
+
+    def _append(self, log: DeltaLog, files: Sequence[StagedDataFile], progressed: Progressed) -> None:
+        take(append_steps(files), log)
+
+    def _upsert(self, log: DeltaLog, files: Sequence[StagedDataFile], progressed: Progressed) -> None:
+        """Write a version for each checkpoint, so that only its own changes are in memory."""
+        folder = SinkFolder(self.target.location)
+        for _, group in groupby(sorted(files, key=_age), key=lambda file: file.checkpoint):
+            changes = list(group)
+            take(append_steps(changes), UpsertLog(log, changes, progressed))
+            for file in changes:  # No driver needs them any more: the sink's number is known (DL9).
+                folder.remove(file.path)
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
         """DL7: files that no version contains are left for the table's own VACUUM."""
@@ -62,15 +80,52 @@ class DeltaTableCommitter(Committer):
             raise damaged(str(error)) from error
         if "\0" in file.path or {"", ".", ".."} & set(file.path.split("/")):  # CP32
             raise damaged(f"the name of a data file is {file.path!r}")
-        if len(file.partition) != len(self.target.partition_by):
+        if len(file.partition) != (0 if file.key else len(self.target.partition_by)):
             raise damaged(f"the file {file.path!r} has {len(file.partition)} partition values")
-        if file.table != self.target.identity:
+        if (file.table, tuple(file.key)) != (self.target.identity, self.target.key):
             raise UnrestorableError(
-                f"{file.rows} rows are staged for another Delta table than {self.target.location}",
+                f"{file.rows} rows are staged for another Delta table than {self.target.location}, or "
+                "for another key",
                 hint="publish them with the unchanged job: start it once more, stop it with a "
                 "savepoint, and start the changed program from there",
             )
         return file
+
+
+def _age(file: StagedDataFile) -> tuple[int, int]:
+    return file.checkpoint, file.order
+
+
+class UpsertLog:
+    """Executor of the actions of `append_steps` for the changes of one checkpoint."""
+
+    def __init__(
+        self, log: DeltaLog, changes: Sequence[StagedDataFile], progressed: Progressed
+    ) -> None:
+        self._log = log
+        self._progressed = progressed
+        self._changes = changes
+        self._columns: pa.Schema | None = None
+        self._files: CopyOnWrite | None = None
+
+    def look(self) -> TableVersion:
+        return self._log.look()
+
+    def append(self, action: Append) -> None:
+        table = action.snapshot.version
+        columns = self._log.columns(table)
+        if self._files is None or columns != self._columns:
+            self._columns = columns
+            self._files = CopyOnWrite(
+                KeyedChanges(self._log.target, columns, self._changes, self._progressed)
+            )
+        try:
+            removed, added = self._files.on(self._log.live_files(table))
+        except UnrestorableError as error:
+            # Another driver has published the checkpoint, or another writer has replaced the file: the
+            # next look shows it. If the file is lost, the last look raises the error (DL4).
+            raise UncertainAppendError(error) from error
+        self._log.write(table, action.checkpoint, added, removed)
 
 
 class TableLog(Protocol):

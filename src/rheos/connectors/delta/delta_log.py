@@ -7,15 +7,22 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import pyarrow as pa
 
-from rheos.connectors.calls.bounded_calls import LoneCalls
+from rheos.connectors.calls.bounded_calls import LoneCalls, Progressed
 from rheos.connectors.calls.outside_calls import OutsideCall
-from rheos.connectors.delta.columns import fitted_schema, new_columns, table_schema
-from rheos.connectors.delta.epoch_append import Append, TableVersion, UncertainAppendError
+from rheos.connectors.delta.columns import fitted_schema, new_columns, stored_type, table_schema
+from rheos.connectors.delta.copy_on_write import LiveFile
+from rheos.connectors.delta.epoch_append import (
+    Append,
+    StagedDataFile,
+    TableVersion,
+    UncertainAppendError,
+)
 from rheos.connectors.delta.registration import CONNECTOR
 from rheos.connectors.files.folder import SinkFolder
 from rheos.core.connectors.outages import is_outage
@@ -35,7 +42,7 @@ TABLE_CALL = OutsideCall(
     server="Delta table",
     call="sink: the driver inspects or creates the table, and appends the files of a checkpoint",
     limit_s=600.0,
-    limit="10 min for the whole append",
+    limit="10 min for an append; replacing files takes longer, and needs progress in that time",
     then="the sink waits and reports it; other sinks continue. The sink makes no other call until "
     "this one returns. It then reads the table's newest version, which shows whether the files are in "
     "it, and appends the rest",
@@ -47,13 +54,18 @@ _CREATED_WITHIN = 5
 """Attempts to create a table, or to add columns, if others change it at the same time."""
 
 
-def lone_call(location: str, doing: str, work: Callable[[], T]) -> T:
+def lone_call(location: str, doing: str, work: Callable[[Progressed], T]) -> T:
     """Make a call with a time limit, if no abandoned call for the same table is under way.
+
+    Args:
+        location: the table.
+        doing: what the call is for, for people.
+        work: makes the call. It is passed the function that restarts the limit.
 
     Raises:
         UnavailableError: the call has made no progress for `TABLE_CALL.limit_s`.
     """
-    return _CALLS.run(location, doing, TABLE_CALL.limit_s, lambda progressed: work(), quiet_s=_USUAL_S)
+    return _CALLS.run(location, doing, TABLE_CALL.limit_s, work, quiet_s=_USUAL_S)
 
 
 # --- the table ----------------------------------------------------------------------------------------
@@ -71,17 +83,38 @@ class DeltaTarget(RedactedRepr):
     partition_by: tuple[str, ...]
     staged: pa.Schema
     """Columns of the stream, with the table's types."""
+    key: tuple[str, ...] = ()
+    """Key of upserts; empty to append rows."""
+    gone: str | None = None
+    """Boolean column of a changelog, after the others: where it is true, the row with the same key is
+    deleted. The table does not have it."""
 
     @property
-    def stored(self) -> pa.Schema:
-        """Columns of the data files."""
-        return pa.schema([field for field in self.staged if field.name not in self.partition_by])
+    def written(self) -> pa.Schema:
+        """Columns that the writers write."""
+        return pa.schema([*self.staged, *([pa.field(self.gone, pa.bool_())] if self.gone else [])])
 
 
 def found_target(
-    location: str, schema: pa.Schema, partition_by: Sequence[str], evolve: bool
+    location: str,
+    schema: pa.Schema,
+    partition_by: Sequence[str],
+    evolve: bool,
+    key: tuple[str, ...] = (),
+    gone: str | None = None,
 ) -> DeltaTarget:
     """Inspect the table. Create it if it does not exist, and add columns that it lacks, if `evolve`.
+
+    Args:
+        location: path or URL of the table.
+        schema: columns of the rows, without `gone`.
+        partition_by: partition columns of a new table.
+        evolve: whether to add columns.
+        key: key of upserts; empty to append rows.
+        gone: column that marks deletions.
+
+    Returns:
+        The table as it is now.
 
     Raises:
         SchemaError: rows of the schema do not fit the table.
@@ -98,7 +131,7 @@ def found_target(
             delta.DeltaTable.create(_uri(location), new, mode="ignore", partition_by=list(partition_by))
         for left in reversed(range(_CREATED_WITHIN)):
             table = delta.DeltaTable(_uri(location))
-            check_writable(table, location)
+            check_writable(table, location, rewrites=bool(key))
             added = new_columns(schema, _columns(table)) if evolve else []
             if not added:
                 break
@@ -109,7 +142,7 @@ def found_target(
             except delta.exceptions.CommitFailedError:
                 if not left:
                     raise
-        return _target(table, location, schema, partition_by)
+        return replace(_target(table, location, schema, partition_by), key=key, gone=gone)
 
 
 def _target(table: Any, location: str, schema: pa.Schema, partition_by: Sequence[str]) -> DeltaTarget:
@@ -156,9 +189,14 @@ setting uses them."""
 _COLUMN_FEATURES = ("delta.generationExpression", "delta.identity.start", "delta.invariants")
 
 
-def check_writable(table: Any, location: str) -> None:
-    """Raise ConfigurationError if a writer of the table must do more than append files: then other
-    readers and writers would find a table that breaks its own rules."""
+_REWRITING = ("delta.appendOnly", "delta.enableChangeDataFeed", "delta.enableDeletionVectors")
+"""Settings that forbid replacing files, or ask more of a writer that does."""
+
+
+def check_writable(table: Any, location: str, *, rewrites: bool) -> None:
+    """Raise ConfigurationError if a writer of the table must do more than append files, or than replace
+    them if it `rewrites`: then other readers and writers would find a table that breaks its own
+    rules."""
     settings = {key: value for key, value in table.metadata().configuration.items() if value}
     reasons = [
         f"the feature {name}"
@@ -175,6 +213,14 @@ def check_writable(table: Any, location: str) -> None:
         for key in _COLUMN_FEATURES
         if key in (field.metadata or {})
     ]
+    if rewrites:
+        reasons += [f"the setting {name}" for name in _REWRITING if settings.get(name) == "true"]
+        names = [field.name for field in _columns(table) if stored_type(field.type) is None]
+        reasons += [f"the type of the column {name!r}" for name in names]
+        if "deletionVectors" in (table.protocol().reader_features or ()) and any(
+            batch.num_rows for batch in table.deletion_vectors()
+        ):
+            reasons.append("deletion vectors")
     if reasons:
         raise ConfigurationError(
             f"the table {location} has {', '.join(reasons)}, which the sink does not support",
@@ -192,6 +238,7 @@ class DeltaLog:
     target: DeltaTarget
     sink: str
     """Id of the sink in the table (DL5)."""
+    job: str
 
     def look(self) -> TableVersion:
         """Read the newest version.
@@ -211,7 +258,7 @@ class DeltaLog:
                 "all rows to the new one",
             )
         try:
-            check_writable(table, target.location)
+            check_writable(table, target.location, rewrites=bool(target.key))
             _target(table, target.location, target.staged, target.partition_by)
         except (ConfigurationError, SchemaError) as error:
             raise SchemaError(
@@ -229,7 +276,6 @@ class DeltaLog:
             UnrestorableError: a file is missing (DL4).
         """
         folder = SinkFolder(self.target.location)
-        delta = CONNECTOR.client()
         for file in action.files:
             if not folder.exists(file.path):
                 raise UnrestorableError(
@@ -238,34 +284,89 @@ class DeltaLog:
                     hint="check whether the table was vacuumed with a short retention while the job "
                     "was down; restore the file, or start the job from an earlier savepoint",
                 )
-        files = [
+        self.write(action.snapshot.version, action.checkpoint, action.files)
+
+    def live_files(self, table: Any) -> list[LiveFile]:
+        """Return the data files of a version."""
+        with _appending(self.target.location):
+            found = pa.table(table.get_add_actions()).to_pylist()
+        return [
+            LiveFile(
+                # The library returns the path as it is in the log, but expects a decoded one.
+                relative_path(unquote(each["path"])),
+                each["size_bytes"],
+                tuple(each["partition"][name] for name in self.target.partition_by),
+                each.get("min") or {},
+                each.get("max") or {},
+            )
+            for each in found
+        ]
+
+    def columns(self, table: Any) -> pa.Schema:
+        """Return the columns of a version, as data files store them."""
+        stored = [field.with_type(stored_type(field.type)) for field in _columns(table)]
+        return pa.schema([field.remove_metadata() for field in stored])
+
+    def write(
+        self,
+        table: Any,
+        checkpoint: int,
+        added: Sequence[StagedDataFile],
+        removed: Sequence[LiveFile] = (),
+    ) -> None:
+        """Write the version that follows another one (DL2).
+
+        Args:
+            table: the version that it follows.
+            checkpoint: the sink's number in the new version.
+            added: files that the new version has.
+            removed: files of the earlier version that it does not have.
+
+        Raises:
+            UncertainAppendError: another writer was first, or the outcome is unknown.
+        """
+        delta, now_ms = CONNECTOR.client(), time.time_ns() // 1_000_000
+        actions = [
             delta.transaction.AddAction(
                 path=file.path,
                 size=file.size_bytes,
                 partition_values=dict(zip(self.target.partition_by, file.partition, strict=True)),
-                modification_time=time.time_ns() // 1_000_000,
+                modification_time=now_ms,
                 data_change=True,
                 stats=file.statistics,
             )
-            for file in action.files
+            for file in added
         ]
-        first = action.files[0]
+        actions += [
+            delta.transaction.RemoveAction(file.path, True, now_ms, file.size_bytes) for file in removed
+        ]
         properties = delta.CommitProperties(
-            custom_metadata={"rheos.job": first.job, "rheos.checkpoint": action.checkpoint},
+            custom_metadata={"rheos.job": self.job, "rheos.checkpoint": checkpoint},
             max_commit_retries=0,
-            app_transactions=[delta.Transaction(self.sink, action.checkpoint)],
+            app_transactions=[delta.Transaction(self.sink, checkpoint)],
         )
         try:
             with _appending(self.target.location):
-                action.snapshot.version.create_write_transaction(
-                    files,
+                table.create_write_transaction(
+                    actions,
                     "append",
-                    action.snapshot.version.schema(),
+                    table.schema(),
                     partition_by=list(self.target.partition_by),
                     commit_properties=properties,
                 )
         except RheosError as error:
             raise UncertainAppendError(error) from error
+
+
+def relative_path(path: str) -> str:
+    """Return the path of a data file relative to the table's folder. Raises CheckpointError if the file
+    is elsewhere, as in a shallow clone."""
+    if "://" in path or path.startswith("/") or ".." in path.split("/"):
+        raise CheckpointError(
+            f"the table has the file {path} of another folder, which the sink cannot replace",
+            hint="copy the table together with its files, or append rows instead of upserting them",
+        )
+    return path
 
 
 # --- errors -------------------------------------------------------------------------------------------

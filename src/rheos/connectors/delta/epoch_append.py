@@ -43,6 +43,10 @@ class StagedDataFile(msgspec.Struct, frozen=True):
     """Values of the partition columns as strings."""
     statistics: str
     """Number of rows, and bounds of columns, as the table's log contains them."""
+    key: list[str] = []
+    """Key of upserts, if the file has changes. No version ever contains such a file."""
+    order: int = 0
+    """Position among the writer's files of the checkpoint. A later file has newer changes."""
 
 
 @dataclass(frozen=True, slots=True)

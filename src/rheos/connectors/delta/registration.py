@@ -7,6 +7,7 @@ CONNECTOR = ConnectorRegistration(
     title="Delta Lake",
     module="rheos.connectors.delta",
     sink="sink",
+    sql_key="key",
     requires=("deltalake",),
     install="rheos[delta]",
     docs="delta.md",

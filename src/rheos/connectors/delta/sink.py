@@ -18,6 +18,7 @@ from rheos.connectors.files.publication.schemes import scheme_of
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.connectors.schemas import check_changes_key, check_column
 from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
 from rheos.core.protocol.shapes import FieldShape, TypeShape
 from rheos.core.site import located_at_call
@@ -31,9 +32,10 @@ def sink(
     *,
     partition_by: Sequence[str] = (),
     evolve: bool = False,
+    key: str | Sequence[str] = (),
 ) -> DeltaSink:
-    """Append rows to a Delta table, each once: tasks write data files, and the driver adds the files of
-    a checkpoint to the table in one transaction when the checkpoint is complete.
+    """Write rows to a Delta table, each once: tasks write data files, and the driver adds the rows of a
+    checkpoint to the table in one transaction when the checkpoint is complete.
 
     ```python
     orders.sink_to(rh.delta.sink("lake/orders", partition_by=["state"]))
@@ -45,6 +47,9 @@ def sink(
         partition_by: the partition columns of a new table: strings, integers, booleans or dates.
         evolve: whether columns that the table lacks are added to it when the job is submitted. By
             default such a column is an error.
+        key: the key column or columns of upserts: a row replaces the row with the same key. Of several
+            rows of a key in one subtask, the last one remains. By default rows are appended, and the
+            changes of an updating table are written by its own key.
 
     Returns:
         The sink, for `stream.sink_to`.
@@ -59,7 +64,12 @@ def sink(
         raise ProgramError(f"{path!r} is not a path", hint='write rh.delta.sink("lake/orders")')
     if not isinstance(evolve, bool):
         raise ProgramError(f"evolve={evolve!r} is neither True nor False", hint="write evolve=True")
-    return DeltaSink(absolute(text).rstrip("/"), partition_columns(partition_by), evolve)
+    keys = (key,) if isinstance(key, str) else tuple(key)
+    if not all(isinstance(each, str) for each in keys) or len(set(keys)) < len(keys):
+        raise ProgramError(
+            f"key={key!r} does not name columns", hint='write key="id" or key=["a", "b"]'
+        )
+    return DeltaSink(absolute(text).rstrip("/"), partition_columns(partition_by), evolve, keys)
 
 
 @dataclass(frozen=True)
@@ -69,14 +79,26 @@ class DeltaSink(Sink):
     location: str
     partition_by: tuple[str, ...]
     evolve: bool
+    key: tuple[str, ...] = ()
+    """Key of upserts; empty to append rows."""
+    gone: str | None = None
+    """In a changelog: boolean column that marks rows which delete the row with their key."""
     target: DeltaTarget | None = None
     """The table; None until the sink is prepared."""
 
+    def of_changes(self, key: Sequence[str], delete: str) -> DeltaSink:
+        if self.key:
+            check_changes_key("key", self.key, key, None)
+        return replace(self, key=tuple(key), gone=delete)
+
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> DeltaSink:
+        columns = self._columns(schema)
         target = lone_call(
             self.location,
             f"inspection of the Delta table {self.location}",
-            lambda: found_target(self.location, schema, self.partition_by, self.evolve),
+            lambda _: found_target(
+                self.location, columns, self.partition_by, self.evolve, self.key, self.gone
+            ),
         )
         return replace(self, target=target)
 
@@ -99,6 +121,10 @@ class DeltaSink(Sink):
         ]
         return TypeShape(name="table", label=self.location, fields=fields)
 
+    def _columns(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns that the table has."""
+        return pa.schema([field for field in schema if field.name != self.gone])
+
     def validate(self, schema: pa.Schema) -> None:
         scheme = scheme_of(self.location)
         if scheme not in _SCHEMES:
@@ -106,7 +132,9 @@ class DeltaSink(Sink):
                 f"Delta tables on {scheme}:// are not supported",
                 hint="use a local or shared folder, or s3://, gs:// or abfs://",
             )
-        stored = table_schema(schema)
+        stored = table_schema(self._columns(schema))
+        for name in self.key:
+            check_column(stored, "key", name, lambda kind: not pa.types.is_nested(kind), "a plain type")
         check_partitions(self.partition_by, stored)
         for name in self.partition_by:
             kind, t = stored.field(name).type, pa.types
@@ -118,4 +146,6 @@ class DeltaSink(Sink):
         FileSink(self.location, "parquet", ROLL_BYTES, "snappy").validate(stored)
 
     def describe(self) -> str:
-        return f"Delta table {self.location}"
+        return f"Delta table {self.location}" + (
+            f", upserts by {', '.join(self.key)}" if self.key else ""
+        )

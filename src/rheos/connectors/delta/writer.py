@@ -6,8 +6,10 @@ A reader sees a data file only once the table's log names it. So files are neith
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.casts import cast_rows
@@ -15,7 +17,7 @@ from rheos.connectors.delta.delta_log import DeltaTarget
 from rheos.connectors.delta.epoch_append import StagedDataFile
 from rheos.connectors.delta.statistics import file_statistics
 from rheos.connectors.files.folder import SinkFolder
-from rheos.connectors.files.partitions import Partition, PartitionedFiles
+from rheos.connectors.files.partitions import AnyContext, Partition, PartitionedFiles
 from rheos.connectors.files.publication.contract import FileCommittable
 from rheos.connectors.files.publication.rename_publication import RenamePublication
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink, FileWriter
@@ -24,11 +26,23 @@ from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
 
 
-class DeltaWriter(SinkWriter):
-    """Writer of one subtask: one file per partition and checkpoint, or several if they grow large."""
+class DataFiles:
+    """Data files of one writer: one per partition and checkpoint, or several if they grow large."""
 
-    def __init__(self, target: DeltaTarget, ctx: SinkContext) -> None:
+    def __init__(
+        self, target: DeltaTarget, columns: pa.Schema, partition_by: Sequence[str], ctx: AnyContext
+    ) -> None:
+        """Create the writer, without opening a file.
+
+        Args:
+            target: the table.
+            columns: columns of the rows, with the table's types.
+            partition_by: columns that are in the names of folders, not in the files.
+            ctx: names the files.
+        """
         self._target = target
+        self._columns = columns
+        self._stored = pa.schema([field for field in columns if field.name not in partition_by])
         self._ctx = ctx
         self._folder = SinkFolder(target.location)
         self._publication = RenamePublication(self._folder)
@@ -36,26 +50,29 @@ class DeltaWriter(SinkWriter):
         sink = FileSink(target.location, "parquet", ROLL_BYTES, "snappy", owner=secrets.token_hex(8))
         self._files = PartitionedFiles(
             ctx,
-            target.partition_by,
+            partition_by,
             lambda part, folder: FileWriter(sink, part, self._publication, folder, staging=folder),
         )
 
     def write(self, batch: Batch) -> None:
-        self._files.write(cast_rows(batch, self._target.staged))
+        """Write rows. Raises InputError if a value does not fit the table's column."""
+        self._files.write(cast_rows(batch, self._columns))
 
-    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+    def finish(self, checkpoint: CheckpointId) -> list[StagedDataFile]:
+        """Make the files durable that were written since the last call, and describe them."""
         files = self._files.prepare(checkpoint)
         self._publication.tidy([file for _, file in files])
         return [
-            msgspec.msgpack.encode(self._data_file(checkpoint, partition, file))
-            for partition, file in files
+            self._described(checkpoint, partition, file, order)
+            for order, (partition, file) in enumerate(files)
         ]
 
     def close(self) -> None:
+        """Remove files that are still open."""
         self._files.close()
 
-    def _data_file(
-        self, checkpoint: CheckpointId, partition: Partition, file: FileCommittable
+    def _described(
+        self, checkpoint: CheckpointId, partition: Partition, file: FileCommittable, order: int
     ) -> StagedDataFile:
         with self._folder.system.open(self._folder.path(file.target), "rb") as written:
             footer = pq.read_metadata(written)
@@ -68,5 +85,28 @@ class DeltaWriter(SinkWriter):
             rows=file.rows,
             size_bytes=file.size_bytes,
             partition=list(partition),
-            statistics=file_statistics(footer, self._target.stored),
+            statistics=file_statistics(footer, self._stored),
+            key=list(self._target.key),
+            order=order,
         )
+
+
+class DeltaWriter(SinkWriter):
+    """Writer of one subtask. Its rows, or the changes of an upsert, are in files that no version has.
+
+    Files of changes are not partitioned, because two changes of a key may be in different partitions,
+    and the newer one must be known.
+    """
+
+    def __init__(self, target: DeltaTarget, ctx: SinkContext) -> None:
+        partition_by = () if target.key else target.partition_by
+        self._files = DataFiles(target, target.written, partition_by, ctx)
+
+    def write(self, batch: Batch) -> None:
+        self._files.write(batch)
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        return [msgspec.msgpack.encode(file) for file in self._files.finish(checkpoint)]
+
+    def close(self) -> None:
+        self._files.close()

@@ -6,7 +6,8 @@ The values of the partition columns are in the names of the folders, not in the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -17,7 +18,7 @@ from rheos.core.connectors.contract import SinkContext, SinkWriter
 from rheos.core.connectors.schemas import shorten
 from rheos.core.errors import InputError, ProgramError, SchemaError
 from rheos.core.protocol.elements import Batch
-from rheos.core.protocol.ids import CheckpointId
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.formats.decimal_text import with_writable_times
 
 MAX_OPEN_FILES = 32
@@ -80,14 +81,29 @@ def _can_name_folders(kind: pa.DataType) -> bool:
     return any(is_a(kind) for is_a in (*kinds, t.is_timestamp))
 
 
+@dataclass(frozen=True)
+class FileContext:
+    """The part of a sink's context that names files, for a committer that writes some."""
+
+    job: JobId
+    attempt: Attempt
+    operator: str
+    subtask: int
+    schema: pa.Schema
+    count: Callable[[str, int], None] = lambda name, by: None
+
+
+AnyContext: TypeAlias = SinkContext | FileContext
+
+
 class PartitionedFiles:
     """Files of one subtask. Each partition has one or more of them in each checkpoint."""
 
     def __init__(
         self,
-        ctx: SinkContext,
+        ctx: AnyContext,
         columns: Sequence[str],
-        open_file: Callable[[SinkContext, str], SinkWriter],
+        open_file: Callable[[AnyContext, str], SinkWriter],
         max_open: int = MAX_OPEN_FILES,
     ) -> None:
         """Create the owner of the files, without opening a file.

@@ -23,6 +23,7 @@ from rheos.connectors.files.listing import Kind, check_kind, lines_of
 from rheos.connectors.files.open_files import OpenFile, OpenLinesFile, OpenParquetFile
 from rheos.connectors.files.partitions import (
     MAX_OPEN_FILES,
+    AnyContext,
     PartitionedFiles,
     PartitionedWriter,
     check_partitions,
@@ -242,7 +243,7 @@ class FileWriter(SinkWriter):
     def __init__(
         self,
         sink: FileSink,
-        ctx: SinkContext,
+        ctx: AnyContext,
         publication: Publication,
         folder: str = "",
         staging: str | None = None,

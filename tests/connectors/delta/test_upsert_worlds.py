@@ -1,0 +1,226 @@
+"""One job that upserts in simulated worlds, as in `test_append_worlds`. Other writers compact files,
+and write rows with the job's keys, between any two steps. After each step the table has what its
+versions say, one after another.
+
+docs/protocols/delta-sink.md has the invariants, DL8 and DL9 among them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any
+
+import pytest
+
+from rheos.connectors.delta.copy_on_write import CopyOnWrite, LiveFile
+from rheos.connectors.delta.epoch_append import Append, StagedDataFile, UncertainAppendError
+from rheos.core.errors import UnavailableError
+from tests.connectors.delta.simulated_table import SimulatedTable, Version, data_file
+from tests.connectors.delta.test_append_worlds import SINK, Driver, World, run_all
+
+WORLDS = 200
+KEYS = 4
+DeltaFiles: type[CopyOnWrite] = CopyOnWrite
+
+
+class KeyedTable(SimulatedTable):
+    """A table whose rows are `key=value`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store: dict[str, tuple[str, ...]] = {}
+        """Files that exist, by path."""
+        self.changes: dict[str, dict[str, str | None]] = {}
+        """Changes of the keys in a staged file. None deletes the row."""
+        self.made = 0
+
+    def write_version(
+        self, base: int, number: int, removed: Sequence[LiveFile], added: Sequence[StagedDataFile]
+    ) -> None:
+        if base != len(self.versions):
+            raise UncertainAppendError(UnavailableError("the version exists"))
+        newest = self.versions[-1]
+        paths = {file.path for file in removed}
+        assert paths <= set(newest.files), "a file is removed that the version does not have"
+        kept = {path: rows for path, rows in newest.files.items() if path not in paths}
+        files = kept | {file.path: self.store[file.path] for file in added}
+        self.versions.append(Version(files, newest.numbers | {SINK: number}))
+
+    def live(self, version: int) -> list[LiveFile]:
+        return [LiveFile(path, 1) for path in self.versions[version - 1].files]
+
+
+class Changes:
+    """The files of one checkpoint, as `copy_on_write.ChangedFiles`."""
+
+    def __init__(self, table: KeyedTable, files: Sequence[StagedDataFile]) -> None:
+        self.table = table
+        self.keys = {key: value for file in files for key, value in table.changes[file.path].items()}
+
+    def rows(self, file: LiveFile) -> tuple[str, ...]:
+        return next(v.files[file.path] for v in self.table.versions if file.path in v.files)
+
+    def touched(self, files: Sequence[LiveFile]) -> list[LiveFile]:
+        return [file for file in files if any(key_of(row) in self.keys for row in self.rows(file))]
+
+    def rewrite(self, files: Sequence[LiveFile], *, with_changes: bool) -> list[StagedDataFile]:
+        rows = [row for file in files for row in self.rows(file) if key_of(row) not in self.keys]
+        if with_changes:
+            rows += [f"{key}={value}" for key, value in self.keys.items() if value is not None]
+        if not rows:
+            return []
+        self.table.made += 1
+        path = f"rewritten {self.table.made}"
+        self.table.store[path] = tuple(rows)
+        return [data_file(path, 0)]
+
+    def drop(self, files: Sequence[StagedDataFile]) -> None:
+        for file in files:
+            del self.table.store[file.path]
+
+
+def key_of(row: str) -> str:
+    return row.partition("=")[0]
+
+
+class UpsertDriver(Driver):
+    """A driver that writes a version for each checkpoint, long after it has written the files."""
+
+    table: KeyedTable
+
+    def take(self, files: Sequence[StagedDataFile]) -> None:
+        ordered = sorted(files, key=lambda file: file.checkpoint)
+        self.left = [list(group) for _, group in groupby(ordered, key=lambda file: file.checkpoint)]
+        self.take_next()
+
+    def take_next(self) -> None:
+        self.request: Callable[[], None] | None = None
+        group = self.left.pop(0)
+        self.rewriting = DeltaFiles(Changes(self.table, group))
+        super().take(group)
+
+    def go_on(self, answer: Any, failure: UncertainAppendError | None) -> None:
+        self.request = None
+        super().go_on(answer, failure)
+        if self.done and self.left:
+            self.done = False
+            self.take_next()
+
+    def step(self, fault: str) -> None:
+        if not self.failed and isinstance(self.next, Append) and self.request is None:
+            version, number = self.next.snapshot.version, self.next.checkpoint
+            removed, added = self.rewriting.on(self.table.live(version))
+            self.request = lambda: self.table.write_version(version, number, removed, added)
+            return
+        super().step(fault)
+
+    def write(self, action: Append) -> None:
+        assert self.request is not None
+        self.request()
+
+    def in_flight(self) -> Callable[[], None] | None:
+        return None if self.done else self.request
+
+
+class UpsertWorld(World):
+    table: KeyedTable
+    drivers = UpsertDriver
+
+    def __init__(self, seed: int) -> None:
+        self.expected: dict[str, list[str]] = defaultdict(list)
+        self.replayed = 0
+        """Number of versions that `expected` contains."""
+        self.foreign_rows: dict[int, str] = {}
+        """Rows of other writers, by the version that has them first."""
+        self.history: dict[int, list[str]] = defaultdict(list)
+        """Staged files by checkpoint."""
+        super().__init__(seed, KeyedTable())
+
+    def fill(self, path: str) -> None:
+        keys = self.random.sample(range(KEYS), self.random.randint(1, 2))
+        gone = self.random.random() < 0.3
+        self.table.changes[path] = {f"k{key}": None if gone else path for key in keys}
+        self.history[self.checkpoint].append(path)
+
+    def write_elsewhere(self) -> None:
+        version = len(self.table.versions)
+        key = self.random.choice(["other", "k0", "k1"])
+        self.foreign_rows[version] = row = f"{key}=foreign {version}"
+        self.table.write(row)
+
+    def check(self) -> None:
+        versions = self.table.versions
+        for at in range(self.replayed, len(versions)):
+            before = versions[at - 1].numbers.get(SINK, 0) if at else 0
+            number = versions[at].numbers.get(SINK, 0)
+            assert number >= before
+            if row := self.foreign_rows.get(at):
+                self.expected[key_of(row)].append(row)
+            elif number > before:
+                self.apply(number)
+        self.replayed = len(versions)
+        expected = Counter(row for rows in self.expected.values() for row in rows)
+        assert Counter(self.table.rows()) == expected, f"{self.table.rows()}, not {expected}"
+        if self.staged is not None:
+            number = versions[-1].numbers.get(SINK, 0)
+            promised = [file.checkpoint for file in self.logged if file.path in self.before]
+            assert max(promised, default=0) <= number, "an attempt runs before the log's changes"
+        rewritten = {path for path in versions[-1].files if path.startswith("rewritten")}
+        assert rewritten <= set(self.table.store), "a live file was dropped"
+
+    def apply(self, number: int) -> None:
+        for path in self.history[number]:
+            assert path in self.promised, "changes that the log does not have"
+            for key, value in self.table.changes[path].items():
+                self.expected[key] = [] if value is None else [f"{key}={value}"]
+
+    def finish(self) -> None:
+        number = self.table.versions[-1].numbers.get(SINK, 0)
+        assert all(file.checkpoint <= number for file in self.logged)
+
+
+def test_the_table_has_the_newest_row_of_each_key() -> None:
+    assert run_all(WORLDS, UpsertWorld) > 10 * WORLDS
+
+
+# --- the worlds detect each broken rule -----------------------------------------------------------
+
+
+class KeepsOldWork(CopyOnWrite):
+    """DL8: use the files for the first version in all others."""
+
+    def on(self, live: Sequence[LiveFile]) -> tuple[list[LiveFile], list[StagedDataFile]]:
+        if self._added is None:
+            super().on(live)
+        paths = {file.path for file in live}
+        return [file for file in self._removed if file.path in paths], list(self._added or [])
+
+
+class ExaminesNoNewFiles(CopyOnWrite):
+    """DL8: begin again if a replaced file is gone, but ignore files of other writers."""
+
+    def on(self, live: Sequence[LiveFile]) -> tuple[list[LiveFile], list[StagedDataFile]]:
+        if self._added is not None and {f.path for f in self._removed} <= {f.path for f in live}:
+            return list(self._removed), list(self._added)
+        return super().on(live)
+
+
+class WritesChangesAgain(CopyOnWrite):
+    """DL8: each further file brings the changes with it."""
+
+    def on(self, live: Sequence[LiveFile]) -> tuple[list[LiveFile], list[StagedDataFile]]:
+        before, self._added = self._added, None
+        removed, added = super().on(live)
+        self._added = [*(before or []), *added]
+        return removed, self._added
+
+
+@pytest.mark.parametrize("rule", [KeepsOldWork, ExaminesNoNewFiles, WritesChangesAgain])
+def test_the_worlds_detect_broken_rewriting(
+    rule: type[CopyOnWrite], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "DeltaFiles", rule)
+    with pytest.raises(AssertionError, match="seed"):
+        run_all(WORLDS, UpsertWorld)
