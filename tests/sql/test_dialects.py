@@ -144,3 +144,15 @@ def test_an_unknown_dialect_is_refused_with_the_known_ones() -> None:
     with pytest.raises(rh.ProgramError, match="unknown dialect 'flnk'") as raised:
         rh.Environment().sql_script("SET dialect = flnk")
     assert "did you mean 'flink'?" in str(raised.value)
+
+
+def test_rows_are_counted_and_named_as_in_postgresql() -> None:
+    env = rh.Environment(runtime="simulated")
+    text = """
+        SELECT COUNT(a.*) AS all_rows, COUNT(b.*) AS joined, MAX(a.column1) AS most
+        FROM (VALUES (1, NULL), (2, 'x'), (3, 'y')) AS a LEFT JOIN (VALUES (1, 'x')) AS b
+            ON a.column1 = b.column1
+    """
+    env.sql(text, dialect="postgres", state_ttl="forever").collect("found")
+    found = env.execute("counts").collected["found"].to_pylist()[-1]
+    assert (found["all_rows"], found["joined"], found["most"]) == (3, 1, 3)

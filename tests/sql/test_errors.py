@@ -116,7 +116,6 @@ WRONG = {
         "upper(channel, auction)",
     ),
     "SELECT upper() AS u FROM bids": ("UPPER() is missing an argument", "upper()"),
-    "SELECT count(price, auction) AS u FROM bids": ("COUNT() with this number of arguments", "auction"),
     "SELECT summ(price) OVER (ORDER BY ts) AS u FROM bids": ("did you mean 'sum'", "summ(price)"),
     "SELECT * FROM TABLE(TUMBEL(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR))": (
         "unknown table function 'TUMBEL'",

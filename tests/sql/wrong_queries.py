@@ -397,6 +397,21 @@ WRONG: list[tuple[str, str]] = [
     ("SELECT price FROM bids PREWHERE «price» > 1", "this is not valid SQL from here on"),
     ("SELECT price FROM bids TABLESAMPLE («10» PERCENT)", "TABLESAMPLE of a table is not computed yet"),
     ("SELECT price FROM bids «WINDOW»", "the SQL ends too early after this"),
+    (
+        "SELECT DISTINCT ON (auction) price FROM bids ORDER BY «price»",
+        "ORDER BY must start with the expressions of DISTINCT ON",
+    ),
+    ("SELECT auction FROM bids FETCH FIRST «2» ROWS WITH TIES", "WITH TIES needs ORDER BY"),
+    ("SELECT price FROM bids OFFSET -«1»", "OFFSET takes a constant integer"),
+    (
+        "SELECT v FROM bids LEFT JOIN LATERAL (SELECT «x AS v FROM UNNEST(ARRAY(price)) AS u(x)») AS q "
+        "ON TRUE",
+        "LATERAL over the values of a row does not support LEFT JOIN",
+    ),
+    (
+        "SELECT v FROM bids, LATERAL (SELECT «SUM(x)» AS v FROM UNNEST(ARRAY(price)) AS u(x)) AS q",
+        "LATERAL over the values of a row does not support SUM(x)",
+    ),
     ("«SELECT» LATERAL price FROM bids", "SELECT has no columns"),
     (
         "SELECT price FROM bids, LATERAL TABLE(«nosuch(price)») AS u(x)",
@@ -496,8 +511,6 @@ WRONG: list[tuple[str, str]] = [
     ),
     ("SELECT price FROM bids GROUP BY «1e-400»", "SELECT has 1 column, so 1e-400 is not one"),
     ("SELECT «COUNT»(DISTINCT) FROM bids", "COUNT() is missing an argument"),
-    ("SELECT COUNT(DISTINCT «*») FROM bids", "* means all columns, and is not a value"),
-    ("SELECT COUNT(b.«*») FROM bids b", "* means all columns, and is not a value"),
     ("SELECT «*» * 2 FROM bids", "* means all columns, and is not a value"),
     ("SELECT price FROM bids WHERE «*»", "* means all columns, and is not a value"),
     ("SELECT SUM(price) OVER (ORDER BY «*») FROM bids", "* means all columns, and is not a value"),

@@ -293,7 +293,7 @@ class KeyedStream(JoinMethods):
             spec = DedupSpec(keep, within_ms, self._type.event_time, order)
             return self._at.add(spec, "dedup", outputs).stream
 
-    def top_n(self, n: int, by: str, *, smallest: bool = False) -> DataStream:
+    def top_n(self, n: int, by: str, *, smallest: bool = False, with_ties: bool = False) -> DataStream:
         """Rank the rows of each key by a column, and emit the changes of the first `n` ranks.
 
         The result is an updating table by key and `rank`: its changelog has the old and the new row of
@@ -311,6 +311,8 @@ class KeyedStream(JoinMethods):
             n: Number of ranks, at least 1.
             by: The column to rank by.
             smallest: Whether the smallest values come first.
+            with_ties: Whether the rows with the value of rank `n` are included, too. They have the
+                ranks after `n`, and all of them are state.
 
         Returns:
             The stream of changes.
@@ -329,7 +331,8 @@ class KeyedStream(JoinMethods):
             check_columns(schema)
             ranks = Changes((*self.keys, RANK), retracts=True)
             type = StreamType(schema, self._type.event_time, changes=ranks)
-            spec = TopNSpec(n, by, smallest, None if changes is None else changes.key)
+            of_changes = None if changes is None else changes.key
+            spec = TopNSpec(n, by, smallest, of_changes, with_ties=with_ties)
             return self._at.add(spec, "top_n", {MAIN: type}).stream
 
     def table(self, **aggregates: Agg) -> DataStream:

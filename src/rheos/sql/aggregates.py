@@ -189,8 +189,12 @@ def _keep_where(value: Typed, condition: pl.Expr | None) -> Typed:
 
 
 def _count(compiler: Compiler, node: exp.Count, condition: pl.Expr | None) -> AggregateCall:
-    compiler.sql.only(node, ("this", "big_int"))
+    compiler.sql.only(node, ("this", "expressions", "big_int"))
     of = node.this
+    if node.expressions:
+        there = [compiler.compile(each).expr.is_not_null() for each in (of, *node.expressions)]
+        every = Typed(pl.when(pl.all_horizontal(there)).then(pl.lit(True)), types.BOOLEAN, node)
+        return AggregateCall(_keep_where(every, condition), agg.count, types.BIGINT)
     if of is None or (isinstance(of, exp.Distinct) and not of.expressions):
         raise compiler.sql.error("COUNT() is missing an argument", node, "write COUNT(*)")
     if isinstance(of, exp.Distinct):

@@ -184,6 +184,8 @@ class TopN(PlanNode):
     by: str
     smallest: bool
     n: int
+    with_ties: bool
+    """Whether rows that rank equal to the last one are included."""
     rank: str
     window: Window | None
     dedup: Dedup | None
@@ -192,7 +194,8 @@ class TopN(PlanNode):
 
     def summary(self) -> str:
         which = "first" if self.dedup is None else f"{self.dedup.keep} by {self.dedup.order},"
-        return f"{which} {self.n} {_keys_text(self.keys)}"
+        ties = " with ties" if self.with_ties else ""
+        return f"{which} {self.n}{ties} {_keys_text(self.keys)}"
 
     def looked_at(self, needed: Names) -> list[Names]:
         # All columns decide between first rows of the same time.

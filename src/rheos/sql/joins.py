@@ -14,6 +14,7 @@ from sqlglot import exp
 from rheos.api.time_to_live import FOREVER
 from rheos.core.graph.changelog import Changes
 from rheos.sql import types
+from rheos.sql.constant_tables import paired_with_constants
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouped_plans import Aggregate, Dedup, TopN
 from rheos.sql.grouping import ALL_ROWS
@@ -99,7 +100,10 @@ class Joining:
         for pair in using:
             sides.equate(found, self.node, *(each.column for each in pair))
         plans = self._filtered(left.plan, right.plan, found, sides.scope)
-        plan = self._join_plan(plans[0], plans[1], found, sides.scope)
+        pairs = None
+        if self.how == "inner" and self.as_of is None and not (found.equal or found.windows):
+            pairs = paired_with_constants(*plans)
+        plan = pairs or self._join_plan(plans[0], plans[1], found, sides.scope)
         # Event times are whole milliseconds, and columns may be finer.
         after = [*found.rest, *found.in_time] if self.how == "inner" else []
         compiler = Compiler(self.sql, sides.scope)

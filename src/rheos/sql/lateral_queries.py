@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from rheos.sql.correlation import correlation
+from rheos.sql.row_queries import reads_one_row, with_row_query
 from rheos.sql.scope import Named, NameScope, SqlRelation
 from rheos.sql.text import as_sql
 
@@ -32,6 +33,8 @@ def with_lateral_query(planner: Planner, left: SqlRelation, node: exp.Join) -> S
     """Join each row with the rows of its query. Raise ProgramError or SchemaError."""
     sql = planner.sql
     query, alias = node.this.this.this, node.this.args.get("alias")
+    if reads_one_row(query):
+        return with_row_query(sql, left, node, query)
     around = NameScope(sql, left.tables)
     found = correlation(planner, around, query)
     if found.rest:

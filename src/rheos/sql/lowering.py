@@ -224,8 +224,9 @@ class Lowering:
             rank = pl.lit(1, dtype=pl.Int64).alias(plan.rank)
             return selected(self._deduplicated(plan, plan.dedup, rows), [*kept, rank], plan.changes)
         keyed = not_null(rows, plan.keys).keyed()
-        first = keyed.top_n(plan.n, by=plan.by, smallest=plan.smallest)
-        first = self.known(first, plan, "top", str(plan.n), *plan.keys)
+        first = keyed.top_n(plan.n, by=plan.by, smallest=plan.smallest, with_ties=plan.with_ties)
+        ties = ["with ties"] if plan.with_ties else []
+        first = self.known(first, plan, "top", str(plan.n), *ties, *plan.keys)
         rank = pl.col(RANK).alias(plan.rank)
         return selected(first, [*kept, rank], plan.changes)
 

@@ -15,7 +15,9 @@ from rheos.sql.json_parser import JsonArrow, JsonObject
 from rheos.sql.postgres_parser import call
 from rheos.sql.postgres_patterns import java_pattern
 from rheos.sql.postgres_values import interval_of
-from rheos.sql.text import SqlText
+from rheos.sql.stars import COUNTS_ROWS
+from rheos.sql.text import SqlText, as_sql
+from rheos.sql.values import COLUMN_STEM
 
 Meaning = Callable[[SqlText, exp.Expr], tuple[exp.Expr, str] | None]
 """Return the node with Spark's words for the meaning, and a note, which is empty if Spark refuses
@@ -176,6 +178,29 @@ def _collation(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
     return (node.this.copy(), "") if node.expression.name in ("C", "POSIX", "default") else None
 
 
+# --- rows ---------------------------------------------------------------------------------------------
+
+
+def _values(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
+    node.meta[COLUMN_STEM] = "column"
+    return None
+
+
+def _count(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
+    """Return the number of rows of a table: outer joins add rows without one."""
+    of = node.this
+    if not (isinstance(of, exp.Column) and isinstance(of.this, exp.Star)):
+        return None
+    note = f"{as_sql(node)} counts rows, also those with nulls"
+    select = node.find_ancestor(exp.Select)
+    joins = [] if select is None else select.args.get("joins") or []
+    if any(each.args.get("side") for each in joins):
+        node.meta[COUNTS_ROWS] = True
+    else:
+        node.set("this", exp.Star())
+    return node, note
+
+
 # --- arrays and JSON ----------------------------------------------------------------------------------
 
 
@@ -221,6 +246,8 @@ MEANINGS: dict[type[exp.Expr], Meaning] = {
     exp.RegexpLike: _pattern,
     exp.RegexpILike: _pattern,
     exp.Collate: _collation,
+    exp.Values: _values,
+    exp.Count: _count,
     exp.Bracket: _bracket,
     JsonObject: _json_object,
 }

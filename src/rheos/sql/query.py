@@ -50,13 +50,13 @@ from rheos.sql.plan import (
     renamed,
 )
 from rheos.sql.process_calls import process, process_call, process_functions
-from rheos.sql.ranking import bound, is_rank, limited, numbered, rank_of, ranked, ranks_in
+from rheos.sql.ranking import WITH_TIES, bound, is_rank, limited, numbered, rank_of, ranked, ranks_in
 from rheos.sql.scalar_queries import scalar_queries, with_scalars, with_scalars_of_groups
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.select_forms import qualified, read_aliases, with_plain_clauses
 from rheos.sql.set_operations import NO_END, set_operation
 from rheos.sql.set_statement import time_to_live
-from rheos.sql.stars import columns_of_star, star_of
+from rheos.sql.stars import columns_of_star, star_of, with_counted_columns
 from rheos.sql.syntax_errors import WINDOWS
 from rheos.sql.text import SqlText, as_sql, number_of
 from rheos.sql.values import value_rows
@@ -118,10 +118,10 @@ class Planner:
 
     def _without_effect(self, node: exp.Expr) -> exp.Expr:
         """Return the query without the clauses that cannot change its rows, and report them."""
-        limited = any(node.args.get(name) is not None for name in ("limit", "offset"))
+        is_ordered = is_first_rows(node)
         for name, text in _NO_EFFECT.items():
             clause = node.args.get(name)
-            if clause is None or (limited and name in ("order", "sort", "cluster")):
+            if clause is None or (is_ordered and name in ("order", "sort", "cluster")):
                 continue
             self.note(self.sql, clause, text)
             node = node.copy()
@@ -139,7 +139,7 @@ class Planner:
         planner = self
         names: set[str] = set()
         for each in clause.expressions:
-            self.sql.only(each, ("this", "alias"))
+            self.sql.only(each, ("this", "alias", "materialized"))
             if each.alias.casefold() in names:
                 raise self.sql.error(
                     f"WITH names {each.alias!r} twice", each.args["alias"], "choose another name"
@@ -223,6 +223,7 @@ class Planner:
             relation = self._in_group_window(relation, window)
         scope = NameScope(self.sql, relation.tables)
         read_aliases(scope, node)
+        with_counted_columns(scope, node)
         sight: NameScope | GroupedColumns = scope
         compiler, plan = Compiler(self.sql, scope), relation.plan
         if is_grouped(node):
@@ -267,7 +268,8 @@ class Planner:
         for each in conditions:
             n = None if rank is None else bound(each, is_rank)
             if n is not None and n > 0:
-                plan, rank = limited(self.sql, plan, n), None
+                ties = bool(each.meta.get(WITH_TIES))
+                plan, rank = limited(self.sql, plan, n, with_ties=ties), None
             else:
                 rest.append(each)
         if rank is not None and (all_rows := numbered(plan)) is not plan:

@@ -42,6 +42,9 @@ _BY_EVENT_TIME = "order the rows by a column of the table, such as its event tim
 _BY = "order of rows"
 _ALL = "all rows"
 
+WITH_TIES = "with ties"
+"""Key of the metadata of a bound: whether it includes the rows that rank equal to the last one."""
+
 
 def ranks_in(node: exp.Select) -> list[exp.Expr]:
     """Return the columns of SELECT that are row numbers."""
@@ -340,8 +343,9 @@ def _whole(node: exp.Expr) -> int | None:
     return int(node.this) if isinstance(node, exp.Literal) and str(node.this).isdigit() else None
 
 
-def limited(sql: SqlText, plan: PlanNode, n: int) -> PlanNode:
-    """Return the rows with the first numbers. Raise ProgramError."""
+def limited(sql: SqlText, plan: PlanNode, n: int, *, with_ties: bool = False) -> PlanNode:
+    """Return the rows with the first numbers, and those that rank equal to the last of them if
+    requested. Raise ProgramError."""
 
     def made(ranked: RankedRows) -> PlanNode:
         if n > 1 and ranked.dedup is not None and ranked.dedup.order == "arrival":
@@ -350,7 +354,7 @@ def limited(sql: SqlText, plan: PlanNode, n: int) -> PlanNode:
                 ranked.at,
                 f"write WHERE {ranked.rank} = 1; or {_BY_EVENT_TIME}",
             )
-        return _top_n(ranked, n)
+        return _top_n(ranked, n, with_ties=with_ties)
 
     return _with_ranked(plan, made)
 
@@ -399,10 +403,11 @@ def by_first(plan: RankedRows) -> PlanNode:
     return projected(plan.input, tuple(pl.col(column.name) for column in columns), tuple(columns))
 
 
-def _top_n(plan: RankedRows, n: int) -> PlanNode:
-    dedup = plan.dedup if n == 1 else None
+def _top_n(plan: RankedRows, n: int, *, with_ties: bool) -> PlanNode:
+    is_single = n == 1 and not with_ties
+    dedup = plan.dedup if is_single else None
     changes = plan.changes
-    if changes is not None and n == 1:
+    if changes is not None and is_single:
         changes = Changes(plan.keys, retracts=dedup is None)
     if dedup is not None and dedup.keep == "first":
         changes = None
@@ -412,6 +417,7 @@ def _top_n(plan: RankedRows, n: int) -> PlanNode:
         by=plan.by,
         smallest=plan.smallest,
         n=n,
+        with_ties=with_ties,
         rank=plan.rank,
         window=plan.window,
         dedup=dedup,

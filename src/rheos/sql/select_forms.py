@@ -25,11 +25,11 @@ def with_plain_clauses(sql: SqlText, node: exp.Expr) -> None:
     fetch = node.args.get("limit")
     if isinstance(fetch, exp.Fetch):
         options = fetch.args.get("limit_options")
-        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+        if options is not None and options.args.get("percent"):
             raise sql.error("FETCH takes a number of rows", fetch, "write FETCH FIRST 10 ROWS ONLY")
         count = fetch.args.get("count") or exp.Literal.number(1)
-        node.set("limit", exp.Limit(expression=count))
-    elif fetch is not None and fetch.expression.name.upper() == "ALL":
+        node.set("limit", exp.Limit(expression=count, limit_options=options))
+    elif fetch is not None and _is_all(fetch.expression):
         node.set("limit", None)
     group = node.args.get("group")
     if group is not None and any(isinstance(key, exp.Tuple) for key in group.expressions):
@@ -43,6 +43,11 @@ def with_plain_clauses(sql: SqlText, node: exp.Expr) -> None:
             node.set("group", None)
     elif group is not None and group.expressions == [exp.Tuple()]:
         node.set("group", None)  # GROUP BY (): one group of all rows.
+
+
+def _is_all(limit: exp.Expr) -> bool:
+    """Return whether a limit is ALL or NULL."""
+    return isinstance(limit, exp.Null) or limit.name.upper() == "ALL"
 
 
 def read_aliases(scope: NameScope, node: exp.Select) -> None:

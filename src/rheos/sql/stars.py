@@ -12,6 +12,9 @@ from rheos.sql.plan import ColumnRole
 from rheos.sql.scope import NameScope
 from rheos.sql.text import SqlText
 
+COUNTS_ROWS = "counts rows"
+"""Key of the metadata of COUNT(t.*): whether it counts the rows of t, and not those without nulls."""
+
 StarColumns = list[tuple[str, Typed, ColumnRole]]
 
 
@@ -42,6 +45,38 @@ def columns_of_star(
     return [
         (each.name, Typed(pl.col(each.column.name), each.column.type, item), each.column.role)
         for each in sight.star(item, table)
+    ]
+
+
+def with_counted_columns(scope: NameScope, node: exp.Select) -> None:
+    """Replace COUNT(t.*) by the count of the columns of t, which leaves out rows with a null; in
+    PostgreSQL, rows of nulls alone."""
+    for call in [each for item in node.expressions for each in item.find_all(exp.Count)]:
+        of = call.this
+        given = of.expressions if isinstance(of, exp.Distinct) else [of]
+        if isinstance(of, exp.Star) or not any(each is not None and star_of(each) for each in given):
+            continue
+        columns = [made for each in given for made in _columns_within(scope, each)]
+        if call.meta.get(COUNTS_ROWS):
+            there = [exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in columns]
+            columns = [exp.Case(ifs=[exp.If(this=exp.or_(*there), true=exp.true())])]
+        if isinstance(of, exp.Distinct):
+            of.set("expressions", columns)
+        else:
+            call.set("this", columns[0])
+            call.set("expressions", columns[1:])
+
+
+def _columns_within(scope: NameScope, node: exp.Expr) -> list[exp.Expr]:
+    if star_of(node) is None or isinstance(node, exp.Dot):
+        return [node.copy()]
+    only = node.table or None if isinstance(node, exp.Column) else None
+    shown = {id(each) for each in scope.star(node, only)}
+    return [
+        exp.column(each.name, table=table.alias, quoted=True)
+        for table in scope.tables
+        for each in table.columns
+        if id(each) in shown
     ]
 
 

@@ -14,6 +14,9 @@ from rheos.sql.plan import SqlColumn, ValueRows
 from rheos.sql.scope import NameScope
 from rheos.sql.text import SqlText
 
+COLUMN_STEM = "stem of columns"
+"""Key of the metadata of VALUES: how the names of its columns start, before their number."""
+
 
 def value_rows(sql: SqlText, node: exp.Values, kinds: Sequence[pl.DataType] | None = None) -> ValueRows:
     """Return the rows of VALUES, for columns of these types. Raise ProgramError or SchemaError."""
@@ -41,7 +44,7 @@ def value_rows(sql: SqlText, node: exp.Values, kinds: Sequence[pl.DataType] | No
                 "a column that is always NULL has no type", rows[0][place], "write CAST(NULL AS STRING)"
             )
         cells = [types.constant(value.expr.cast(kind)) for value in values]
-        series.append(pl.concat(cells).alias(f"col{place + 1}"))
+        series.append(pl.concat(cells).alias(f"{node.meta.get(COLUMN_STEM, 'col')}{place + 1}"))
     frame = pl.DataFrame(series)
     table = frame.rechunk().to_arrow().cast(from_polars(frame.schema)).combine_chunks()
     return ValueRows(table, tuple(SqlColumn(*each) for each in frame.schema.items()))

@@ -24,7 +24,7 @@ DRAWN = st.lists(
 )
 
 
-def expected(bids: list[Bid], n: int, *, smallest: bool) -> list[tuple[Any, ...]]:
+def expected(bids: list[Bid], n: int, *, smallest: bool, with_ties: bool) -> list[tuple[Any, ...]]:
     """Compute by a loop the effect of each row on every rank of its key."""
 
     def by_user(bid: Bid) -> tuple[bool, int]:
@@ -36,26 +36,31 @@ def expected(bids: list[Bid], n: int, *, smallest: bool) -> list[tuple[Any, ...]
         before = tops.setdefault(bid[0], [])
         if bid[1] is None:
             continue
-        # -0.0 and 0.0 are one price, and so are rows that differ in nothing else.
+
+        def price(each: Bid) -> tuple[bool, float]:
+            # -0.0 and 0.0 are one price, and so are rows that differ in nothing else.
+            return (True, 0.0) if each[1] != each[1] else (False, each[1] or 0.0)
+
         after = sorted([*before, bid], key=by_user)
-        after.sort(
-            key=lambda each: (each[1] != each[1], each[1] if each[1] else 0.0), reverse=not smallest
-        )
-        tops[bid[0]] = after = after[:n]
+        after.sort(key=price, reverse=not smallest)
+        ties = [each for each in after[n:] if with_ties and price(each) == price(after[n - 1])]
+        tops[bid[0]] = after = [*after[:n], *ties]
         for rank, (was, now) in enumerate(zip_longest(before, after), 1):
             if was is None:
                 found.append((*now, rank, "insert"))
+            elif now is None:
+                found.append((*was, rank, "delete"))
             elif was != now:
                 found += [(*was, rank, "update_before"), (*now, rank, "update_after")]
     return found
 
 
-@given(DRAWN, st.integers(1, 4), st.booleans())
+@given(DRAWN, st.integers(1, 4), st.booleans(), st.booleans())
 def test_a_batch_has_the_effect_of_its_rows_one_by_one(
-    batches: list[list[Bid]], n: int, smallest: bool
+    batches: list[list[Bid]], n: int, smallest: bool, with_ties: bool
 ) -> None:
     ctx = context(BIDS, RANKS, keys=("item",), batch_rows=5)
-    operator = TopNSpec(n, "price", smallest, None).operator(ctx)
+    operator = TopNSpec(n, "price", smallest, None, with_ties=with_ties).operator(ctx)
     operator.open({})
     found: list[tuple[Any, ...]] = []
     for bids in batches:
@@ -63,5 +68,6 @@ def test_a_batch_has_the_effect_of_its_rows_one_by_one(
         for out in operator.on_batch(0, pa.RecordBatch.from_pylist(rows, BIDS)):
             assert 0 < out.batch.num_rows <= 5
             found += [tuple(row.values()) for row in out.batch.to_pylist()]
-    wanted = expected([bid for bids in batches for bid in bids], n, smallest=smallest)
+    every = [bid for bids in batches for bid in bids]
+    wanted = expected(every, n, smallest=smallest, with_ties=with_ties)
     assert list(map(repr, found)) == list(map(repr, wanted))  # NaN is not equal to itself.

@@ -80,17 +80,23 @@ class RowOrders(Generic[T]):
         self._orders: OrderedDict[Key, list[OrderedEntry[T]]] = OrderedDict()
         self._size = 0
 
-    def first(self, n: int, key: Key, stored: Mapping[str, T]) -> list[T]:
+    def first(self, n: int, key: Key, stored: Mapping[str, T], *, with_ties: bool = False) -> list[T]:
         """Return the first rows of a key.
 
         Args:
-            n: The number of rows.
+            n: The number of rows. With ties, the rows that the order places equal to the last of them
+                are returned, too.
             key: The key.
             stored: Its rows in state, by item, of which the order is made if it is missing.
         """
         entries = self.known(key)
         if entries is None:
             entries = self.add(key, stored)
+        if with_ties and len(entries) > n:
+            last = entries[n - 1].sort_key[0]
+            n = next(
+                (at for at in range(n, len(entries)) if entries[at].sort_key[0] != last), len(entries)
+            )
         return [entry.row for entry in entries[:n]]
 
     def known(self, key: Key) -> Sequence[OrderedEntry[T]] | None:

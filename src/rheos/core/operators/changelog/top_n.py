@@ -28,7 +28,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, zip_longest
 from typing import Any, ClassVar
@@ -65,7 +65,7 @@ from rheos.core.state.stores import ABSENT, MISSING
 
 RANK = "rank"
 _TOP, _ROWS = "top", "rows"
-_OPS = (INSERT, UPDATE_BEFORE, UPDATE_AFTER)
+_OPS = (INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE)
 _NONE = -1
 
 Numbers = npt.NDArray[np.int64]
@@ -78,6 +78,8 @@ class TopNSpec(KeySpec):
     smallest: bool
     of_changes: tuple[str, ...] | None
     """Primary key of the table, if the input is a changelog."""
+    with_ties: bool = False
+    """Whether rows with the value of the last rank are included."""
 
     kind: ClassVar[str] = "top-n"
     takes_changes: ClassVar[bool] = True
@@ -93,7 +95,8 @@ class TopNSpec(KeySpec):
         return {_ROWS: keyed_shape(ports[0], StatePurpose.MAP, rows)}
 
     def summary(self) -> str:
-        return f"the {self.n} {'smallest' if self.smallest else 'largest'} by {self.by}"
+        ties = " with ties" if self.with_ties else ""
+        return f"the {self.n} {'smallest' if self.smallest else 'largest'}{ties} by {self.by}"
 
 
 class _TopN(KeyedStateOperator):
@@ -148,11 +151,12 @@ class TopNOperator(_TopN):
         ):
             top = tops[slot]
             rank = self._rank(top, row)
-            if rank == self._spec.n:
+            if rank is None:
                 continue
-            size = min(len(top) + 1, self._spec.n)
-            tops[slot] = after = [*top[:rank], row, *top[rank : size - 1]]
-            now = [*numbers[slot][:rank], number, *numbers[slot][rank : size - 1]]
+            after = [*top[:rank], row, *top[rank:]]
+            size = self._size(after)
+            tops[slot] = after = after[:size]
+            now = [*numbers[slot][:rank], number, *numbers[slot][rank:]][:size]
             entries.add(rank, top, numbers[slot], after, now, place)
             numbers[slot] = now
             self._state.values[keys[slot]] = after
@@ -170,7 +174,7 @@ class TopNOperator(_TopN):
         """Return a mask of the rows that may be among the first. If a key already has `n` rows, a row
         may be if it does not rank after all of them."""
         n, field = self._spec.n, self._columns.field(self._by)
-        last = [top[-1][self._by] if len(top) == n else None for top in tops]
+        last = [top[n - 1][self._by] if len(top) >= n else None for top in tops]
         if all(value is None for value in last):
             return np.arange(batch.num_rows)
         kind = plain_type(field.type)
@@ -182,14 +186,23 @@ class TopNOperator(_TopN):
             enters = pc.or_(enters, pc.is_nan(lasts if self._spec.smallest else values))
         return np.flatnonzero(pc.fill_null(enters, True).to_numpy(zero_copy_only=False))
 
-    def _rank(self, top: Sequence[Any], row: Any) -> int:
-        """Return the number of rows of the key that rank before this row, at most `n`."""
+    def _size(self, rows: Sequence[Any]) -> int:
+        """Return the number of first rows."""
+        n = self._spec.n
+        if len(rows) <= n or not self._spec.with_ties:
+            return min(len(rows), n)
+        last = self._place(rows[n - 1])
+        return next((at for at in range(n, len(rows)) if self._place(rows[at]) != last), len(rows))
+
+    def _rank(self, top: Sequence[Any], row: Any) -> int | None:
+        """Return the number of rows of the key that rank before this row; None if it is not among the
+        first."""
         if row[self._by] is None:
-            return self._spec.n
+            return None
         place, smallest, value = self._place, self._spec.smallest, self._place(row)
-        rank, tie = len(top), None
-        if rank == self._spec.n and (other := place(top[-1])) != value and (other < value) == smallest:
-            return rank
+        rank, tie, n = len(top), None, self._spec.n
+        if rank >= n and (other := place(top[n - 1])) != value and (other < value) == smallest:
+            return None
         while rank:
             other = place(top[rank - 1])
             if other == value:
@@ -199,7 +212,7 @@ class TopNOperator(_TopN):
             elif (other < value) == smallest:
                 break
             rank -= 1
-        return rank
+        return rank if rank < n or self._spec.with_ties else None
 
     def _changes(
         self, entries: _Entries, kept: Sequence[Any], batch: Batch, places: Numbers
@@ -221,6 +234,7 @@ class _Entries:
         self._was: list[int] = []
         """Number of the old row at each changed rank; _NONE if the rank is new."""
         self._now: list[int] = []
+        """Number of the new row; _NONE if the rank is gone."""
         self._ranks: list[int] = []
         self.origins: list[int] = []
 
@@ -236,12 +250,12 @@ class _Entries:
         """Record that a row has entered after `rank` others: the old first rows with their numbers, the
         new ones, and the place of the row."""
         shifted = [not alike(*pair) for pair in zip(top[rank:], after[rank:], strict=False)]
-        grown = len(after) - len(top)
-        ranks: Sequence[int] = range(rank, len(after))
-        before, behind = [*was[rank:], *[_NONE] * grown], now[rank:]
+        grown, shrunk = max(len(after) - len(top), 0), max(len(top) - len(after), 0)
+        ranks: Sequence[int] = range(rank, max(len(after), len(top)))
+        before, behind = [*was[rank:], *[_NONE] * grown], [*now[rank:], *[_NONE] * shrunk]
         if not all(shifted):
             # A row has replaced an equal one.
-            keeps = [*shifted, *[True] * grown]
+            keeps = [*shifted, *[True] * (grown + shrunk)]
             ranks = list(compress(ranks, keeps))
             before, behind = list(compress(before, keeps)), list(compress(behind, keeps))
         self._was += before
@@ -253,11 +267,11 @@ class _Entries:
         """Return for each change: the number of its row, the rank, its kind, and the row that caused
         it."""
         was, now = np.array(self._was, np.int64), np.array(self._now, np.int64)
-        of_update = was != _NONE
+        had, has = was != _NONE, now != _NONE
         picks, ops = np.stack([was, now], 1), np.empty((len(was), 2), np.int64)
-        ops[:, 0] = _OPS.index(UPDATE_BEFORE)
-        ops[:, 1] = np.where(of_update, _OPS.index(UPDATE_AFTER), _OPS.index(INSERT))
-        there = np.stack([of_update, np.ones(len(was), np.bool_)], 1)
+        ops[:, 0] = np.where(has, _OPS.index(UPDATE_BEFORE), _OPS.index(DELETE))
+        ops[:, 1] = np.where(had, _OPS.index(UPDATE_AFTER), _OPS.index(INSERT))
+        there = np.stack([had, has], 1)
         change = np.nonzero(there)[0]
         return (
             pa.array(picks[there]),
@@ -296,13 +310,16 @@ class TopNOfChanges(_TopN):
         item = repr(tuple(row[place] for place in self._known_by))
         stored = self._state.read(key, {})
         was, now = stored.get(item), None if gone or row[self._by] is None else row
-        before = self._orders.first(self._spec.n, key, stored)
+        before = self._first(key, stored)
         if now is not None:
             store_row(self._state, self._limit, key, item, now, len(stored) + (was is None))
         elif was is not None:
             self._state.remove(key, item)
         self._orders.change(key, item, was, now)
-        return before, self._orders.first(self._spec.n, key, stored)
+        return before, self._first(key, stored)
+
+    def _first(self, key: Key, stored: Mapping[str, Any]) -> list[Any]:
+        return self._orders.first(self._spec.n, key, stored, with_ties=self._spec.with_ties)
 
     def open(self, restored: Restored) -> None:
         super().open(restored)
