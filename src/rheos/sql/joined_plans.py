@@ -12,7 +12,17 @@ from rheos.core.connectors.lookup import Lookup
 from rheos.core.graph.changelog import Changes
 from rheos.core.graph.expression_trees import spell_expression
 from rheos.core.graph.windows import Window
-from rheos.sql.plan import Columns, Names, Origins, PlanNode, names_of, origins_of_time
+from rheos.sql import types
+from rheos.sql.plan import (
+    NO_ORIGIN,
+    Columns,
+    Names,
+    Origins,
+    PlanNode,
+    SqlColumn,
+    names_of,
+    origins_of_time,
+)
 
 if TYPE_CHECKING:
     from rheos.api.streams import DataStream
@@ -134,6 +144,36 @@ class JoinPlan(PlanNode):
 
     def lowered(self, lowering: Lowering) -> DataStream:
         return lowering.joined(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Versions(PlanNode):
+    """The versions of the rows of a table with a key, as append-only rows. A deleted row is a version,
+    too, which the column `deleted` marks."""
+
+    input: PlanNode
+    deleted: str
+    columns: Columns
+    changes: None = None
+
+    @staticmethod
+    def of(plan: PlanNode, deleted: str) -> Versions:
+        return Versions(plan, deleted, (*plan.columns, SqlColumn(deleted, types.BOOLEAN)))
+
+    def summary(self) -> str:
+        return "versions of the rows"
+
+    def looked_at(self, needed: Names) -> list[Names]:
+        return [needed - {self.deleted}]
+
+    def may_be_null(self, name: str) -> bool:
+        return name != self.deleted and self.input.may_be_null(name)
+
+    def origins(self) -> Origins:
+        return {**self.input.origins(), self.deleted: NO_ORIGIN}
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.versions(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,7 @@ from rheos.sql.joined_plans import (
     JoinKeys,
     JoinPlan,
     Meeting,
+    Versions,
 )
 from rheos.sql.plan import (
     SET_EVENT_TIME,
@@ -49,6 +50,7 @@ from rheos.sql.plan import (
 )
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.text import SqlText
+from rheos.sql.unused_names import unused_name
 from rheos.sql.windows import windowed_below, without_windows
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ How = Literal["inner", "left", "right", "full"]
 
 _SIDES: dict[str, How] = {"": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
 
+_DELETED = "the version is deleted"
 _FOR_EVER = (
     "limit it: SET state_ttl = '7d', or 'forever'; in Python, env.sql(..., state_ttl=\"7d\"); or limit "
     "the distance in event time: AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR"
@@ -106,8 +109,10 @@ class Joining:
         plan = pairs or self._join_plan(plans[0], plans[1], found, sides.scope)
         # Event times are whole milliseconds, and columns may be finer.
         after = [*found.rest, *found.in_time] if self.how == "inner" else []
+        if self.as_of is not None:
+            after += found.of_right
         compiler = Compiler(self.sql, sides.scope)
-        made: PlanNode = plan
+        made = _without_deleted(plan)
         for each in after:
             made = filtered(made, compiler.condition(each, "ON").expr)
         given = {column.name: column for column in plan.columns}
@@ -134,7 +139,8 @@ class Joining:
         kept_left, kept_right = self.how in ("left", "full"), self.how in ("right", "full")
         for each in [] if kept_left else found.of_left:
             left = filtered(left, compiler.condition(each, "ON").expr)
-        for each in [] if kept_right else found.of_right:
+        # The version at a time is chosen from all rows.
+        for each in [] if kept_right or self.as_of is not None else found.of_right:
             right = filtered(right, compiler.condition(each, "ON").expr)
         return left, right
 
@@ -147,6 +153,9 @@ class Joining:
         if self.as_of is not None:
             right = _versions(right, _columns_of([there for _, there in found.equal]))
             meeting = self._as_of(left, right, found, scope)
+            if right.changes is not None:
+                taken = {each.name for each in (*left.columns, *right.columns)}
+                right = Versions.of(right, unused_name(_DELETED, taken))
         elif found.windows:
             return self._in_window(left, right, found)
         elif found.lower is not None and found.upper is not None:
@@ -173,7 +182,8 @@ class Joining:
             return None
         parts = [*found.rest]
         parts += found.of_left if self.how in ("left", "full") else []
-        parts += found.of_right if self.how in ("right", "full") else []
+        of_versions = self.as_of is not None
+        parts += found.of_right if self.how in ("right", "full") or of_versions else []
         if isinstance(meeting, AllRows):
             parts += found.in_time
         elif parts:
@@ -211,7 +221,17 @@ class Joining:
                 self.node.this,
                 "write LEFT JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency",
             )
-        self._stay(left, right, "versions")
+        if right.changes is None or right.changes.retracts:
+            self._stay(left, right, "versions")
+            return AsOfTime()
+        self._stay(left, left, "versions")
+        compared = _columns_of([there for _, there in found.equal])
+        if compared != {*right.changes.key} or len(found.equal) != len(compared):
+            raise self.sql.error(
+                "a join with the versions of a table compares its key, and no other column",
+                self.node.args.get("on") or self.node.this,
+                "compare the columns of its PRIMARY KEY in ON, and others in WHERE",
+            )
         return AsOfTime()
 
     def _in_time(self, left: PlanNode, right: PlanNode, found: JoinCondition) -> CloseInTime:
@@ -279,6 +299,25 @@ class Joining:
         left, right, keys = _keyed(sides[0], sides[1], found.equal)
         met = InOneWindow(calls[0].window)
         return JoinPlan(left, right, keys, self.how, met, columns, width, None)
+
+
+def _without_deleted(plan: PlanNode) -> PlanNode:
+    """Return the pairs of a join as if deleted versions did not exist."""
+    if not isinstance(plan, JoinPlan) or not isinstance(plan.right, Versions):
+        return plan
+    is_deleted = pl.col(plan.right.deleted).fill_null(False)
+    kept = [each for each in plan.columns if each.name != plan.right.deleted]
+    made: PlanNode = plan
+    if plan.how == "inner":
+        made = filtered(plan, ~is_deleted)
+        exprs = [pl.col(each.name) for each in kept]
+    else:
+        value = pl.when(~is_deleted)
+        exprs = [
+            pl.col(each.name) if place < plan.width else value.then(pl.col(each.name)).alias(each.name)
+            for place, each in enumerate(kept)
+        ]
+    return projected(made, tuple(exprs), tuple(kept))
 
 
 def _columns_of(values: Iterable[Typed]) -> Names:

@@ -15,7 +15,7 @@ from rheos.connectors.collection import CollectionSource
 from rheos.core import aggregates as agg
 from rheos.core.callables import function_name
 from rheos.core.errors import ProgramError
-from rheos.core.graph.changelog import INSERT, OP, Changes
+from rheos.core.graph.changelog import DELETE, INSERT, OP, Changes
 from rheos.core.graph.nodes import MAIN, Order, StreamType
 from rheos.core.graph.types import from_polars
 from rheos.core.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
@@ -35,7 +35,7 @@ from rheos.sql.grouped_plans import (
 )
 from rheos.sql.inserted_rows import InsertedPlan
 from rheos.sql.join_streams import joined
-from rheos.sql.joined_plans import JoinPlan, LookupPlan
+from rheos.sql.joined_plans import JoinPlan, LookupPlan, Versions
 from rheos.sql.nullable_keys import not_null, selected, with_changes
 from rheos.sql.over import is_behind_time
 from rheos.sql.plan import (
@@ -124,6 +124,11 @@ class Lowering:
     def joined(self, plan: JoinPlan) -> DataStream:
         sides = self.stream(plan.left), self.stream(plan.right)
         return joined(plan, *sides, lambda made, *of: self.known(made, plan, *of))
+
+    def versions(self, plan: Versions) -> DataStream:
+        rows = self.stream(plan.input).as_rows()
+        given = [pl.col(column.name) for column in plan.input.columns]
+        return rows.select(*given, (pl.col(OP) == DELETE).alias(plan.deleted))
 
     def looked_up(self, plan: LookupPlan) -> DataStream:
         rows = self.stream(plan.input)
