@@ -36,8 +36,11 @@ WINGS = {
         for name in ("chaos", "dashboard", "debugging", "export", "forks", "lineage")
     ),
     *(f"rheos.ops.{name}" for name in ("savepoints", "servers")),
-    *(f"rheos.connectors.{name}" for name in ("cassandra", "delta", "files", "http", "kafka")),
-    *(f"rheos.connectors.{name}" for name in ("listener", "opensearch", "postgres", "redis", "socket")),
+    *(f"rheos.connectors.{name}" for name in ("cassandra", "delta", "files", "http", "iceberg")),
+    *(
+        f"rheos.connectors.{name}"
+        for name in ("kafka", "listener", "opensearch", "postgres", "redis", "socket")
+    ),
 }
 ENGINE = {
     *("rheos.api.environment", "rheos.api.resolve", "rheos.api.streams", "rheos.core.graph"),

@@ -66,6 +66,7 @@ def test_no_connector_shows_credentials() -> None:
         "cassandra",
         "tables",
         "delta",
+        "iceberg",
         "http",
     ):
         getattr(rh, name)

@@ -42,6 +42,7 @@ ELSEWHERE = {
     "docs/kafka.md": "its jobs read a real broker: tests/docs/test_kafka.py walks through it and "
     "checks every row",
     "docs/delta.md": "one of its programs queries what another writes: tests/docs/test_delta.py",
+    "docs/iceberg.md": "one of its programs queries what another writes: tests/docs/test_iceberg.py",
     "docs/redis.md": "its jobs write a real server: tests/docs/test_redis.py runs them and looks there",
     "docs/postgres.md": "its job reads and writes a real server: tests/docs/test_postgres.py runs it "
     "and checks the rows",

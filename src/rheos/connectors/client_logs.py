@@ -19,6 +19,8 @@ LOGGERS_OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "azure": ("azure",),
     "confluent_kafka": ("rheos.kafka",),
     "deltalake": ("deltalake",),
+    "pyiceberg": ("pyiceberg",),
+    "sqlalchemy": ("sqlalchemy",),
     "fsspec": (
         "fsspec",
         "adlfs",

@@ -80,6 +80,7 @@ CONNECTORS = PlugInRegistry(
         "cassandra": "rheos.connectors.cassandra.registration:CONNECTOR",
         "tables": "rheos.connectors.tables:CONNECTOR",
         "delta": "rheos.connectors.delta.registration:CONNECTOR",
+        "iceberg": "rheos.connectors.iceberg.registration:CONNECTOR",
         "upsert-kafka": "rheos.connectors.kafka.upsert_registration:CONNECTOR",
         "postgres-cdc": "rheos.connectors.postgres.registration:CDC",
         "jdbc": "rheos.connectors.postgres.registration:JDBC",

@@ -125,6 +125,12 @@ def prepared_delta(port: int) -> None:
         prepared(rh.delta.sink(f"s3://bucket/{port}"))
 
 
+def prepared_iceberg(port: int) -> None:
+    """Inspect an Iceberg table of a REST catalog."""
+    catalog = {"type": "rest", "uri": f"http://127.0.0.1:{port}"}
+    prepared(rh.iceberg.sink(f"a.t{port}", catalog=catalog))
+
+
 def opensearch(port: int) -> Sink:
     return rh.opensearch.sink(f"http://127.0.0.1:{port}", index="i", id="id", retry_for="0s")
 
@@ -174,6 +180,7 @@ CASES: dict[str, dict[str, Case]] = {
     },
     "FileSink": {"written": lambda port: written(rh.files.sink(URL, format="csv"))},
     "DeltaSink": {"prepared": prepared_delta},
+    "IcebergSink": {"prepared": prepared_iceberg},
     "FileCommitter": {
         "begin": lambda port: FileCommitter(URL, "overwrite", "owner").begin(),
         "commit": lambda port: FileCommitter(URL).commit([staged()]),
@@ -215,6 +222,7 @@ ASKS_NOBODY = {
     "TransactionCommitter": "a TableCommitter",
     "DeltaCommitter": "a TableCommitter",
     "DeltaTableCommitter": "`TABLE_CALL`, made by LoneCalls, as DeltaSink",
+    "IcebergTableCommitter": "`TABLE_CALL`, made by LoneCalls, as IcebergSink",
     "IcebergCommitter": "a TableCommitter",
     "ParquetCommitter": "a TableCommitter",
     "EpochCommitter": "made of Transactions; real brokers freeze in tests/connectors/kafka",
@@ -294,6 +302,8 @@ USERS = {
         "connectors/calls/hdfs.py",
         "connectors/calls/webhdfs.py",
         "connectors/delta/sink.py",
+        "connectors/iceberg/library.py",
+        "connectors/iceberg/sink.py",
         "connectors/files/publication/azure.py",
         "connectors/kafka/admin.py",
         "connectors/kafka/arrow_producing.py",

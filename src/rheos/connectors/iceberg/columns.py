@@ -1,0 +1,80 @@
+"""Types of an Iceberg table's columns, and the field ids by which readers find them in data files.
+
+```python
+import pyarrow as pa
+
+stream = pa.schema({"n": pa.uint8(), "at": pa.timestamp("ms", "UTC")})
+assert TYPES.table_schema(stream) == pa.schema({"n": pa.int32(), "at": pa.timestamp("us", "UTC")})
+```
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types
+
+from rheos.connectors.iceberg.library import library
+from rheos.connectors.table_columns import TableTypes
+
+_SAME = frozenset({"bool", "int32", "int64", "float", "double", "string", "binary", "date32[day]"})
+_STORED_AS = {
+    "int8": pa.int32(),
+    "int16": pa.int32(),
+    "uint8": pa.int32(),
+    "uint16": pa.int32(),
+    "uint32": pa.int64(),
+    "halffloat": pa.float32(),
+    "date64[ms]": pa.date32(),
+    "large_string": pa.string(),
+    "string_view": pa.string(),
+    "large_binary": pa.binary(),
+    "binary_view": pa.binary(),
+}
+_WIDER = {pa.int32(): (pa.int64(),), pa.float32(): (pa.float64(),)}
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type with which a table stores values of a type that has no children.
+
+    Times have microseconds. A finer time is an error when a row has one.
+    """
+    if str(kind) in _SAME or types.is_fixed_size_binary(kind):
+        return kind
+    if str(kind) in _STORED_AS:
+        return _STORED_AS[str(kind)]
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    if types.is_time(kind):
+        return pa.time64("us")
+    if types.is_decimal(kind):
+        return pa.decimal128(kind.precision, kind.scale) if kind.precision <= 38 else None
+    return None
+
+
+TYPES = TableTypes("Iceberg", "iceberg.sink", _plain_type, _WIDER)
+
+
+def arrow_schema(schema: Any) -> pa.Schema:
+    """Return the columns of an Iceberg schema in Arrow, with their field ids at every depth."""
+    return pa.schema([_small(field) for field in library("io.pyarrow").schema_to_pyarrow(schema)])
+
+
+def _small(field: pa.Field) -> pa.Field:
+    """Replace types with large offsets, which are the same in a data file, by those of streams."""
+    return field.with_type(_small_type(field.type))
+
+
+def _small_type(kind: pa.DataType) -> pa.DataType:
+    if types.is_large_string(kind):
+        return pa.string()
+    if types.is_large_binary(kind):
+        return pa.binary()
+    if types.is_struct(kind):
+        return pa.struct([_small(field) for field in kind])
+    if types.is_list(kind) or types.is_large_list(kind):
+        return pa.list_(_small(kind.value_field))
+    if types.is_map(kind):
+        return pa.map_(_small(kind.key_field), _small(kind.item_field))
+    return kind

@@ -1,0 +1,15 @@
+"""Registration of the connector `iceberg`."""
+
+from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.sql_options import SqlOption
+
+CONNECTOR = ConnectorRegistration(
+    name="iceberg",
+    title="Apache Iceberg",
+    module="rheos.connectors.iceberg",
+    sink="sink",
+    sql_options={"catalog.": SqlOption("catalog")},
+    requires=("pyiceberg", "sqlalchemy"),
+    install="rheos[iceberg]",
+    docs="iceberg.md",
+)
