@@ -281,6 +281,24 @@ def test_a_field_of_a_struct_is_named_by_itself() -> None:
     assert env.execute("fields").collected["bids"].to_pylist() == [{"auction": 1, "channel": "web"}]
 
 
+@pytest.mark.parametrize("option", ["'json.ignore-parse-errors' = 'true'", "'on_error' = 'skip'"])
+def test_a_row_without_event_time_is_skipped_like_other_bad_rows(tmp_path: Path, option: str) -> None:
+    times = ['"2026-03-01 12:00:01"', "null", '"noon"', '"2026-03-01 12:00:03"']
+    lines = [f'{{"id": {n}, "at": {time}}}' for n, time in enumerate(times)]
+    (tmp_path / "rows.jsonl").write_text("\n".join([*lines, '{"id": 4}', "no json"]) + "\n")
+    env = rh.Environment(runtime="simulated")
+    env.sql_script(
+        f"""
+        CREATE TABLE t (id BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at) WITH (
+            'connector' = 'filesystem', 'path' = '{tmp_path}/rows.jsonl', 'format' = 'json', {option}
+        );
+        CREATE TABLE found (id BIGINT, at TIMESTAMP(3)) WITH ('connector' = 'collect');
+        INSERT INTO found SELECT id, at FROM t;
+        """
+    )
+    assert env.execute("skipping").collected["found"]["id"].to_pylist() == [0, 3]
+
+
 TABLES = """
 CREATE TABLE t (id INT, a STRING) WITH ('connector' = 'datagen', 'number-of-rows' = '3');
 CREATE VIEW v AS SELECT id FROM t;

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from sqlglot import exp
 
 from rheos.connectors.registration import CONNECTORS, ConnectorRegistration
@@ -54,7 +55,8 @@ class WithOptions:
         given: dict[str, object] = {"schema": table.schema, "key_columns": table.key}
         if table.metadata:
             given["metadata"] = {of: column for column, of in table.metadata.items()}
-        made = self._called(sql, what, given)
+        time = None if table.watermark is None else str(table.watermark.on)
+        made = self._called(sql, what, given, time)
         if not isinstance(made, Source):
             raise sql.error(f"the connector created a {type(made).__name__}, not a source", self.at)
         return made
@@ -74,7 +76,10 @@ class WithOptions:
             raise sql.error(f"the connector created a {type(made).__name__}, not a sink", self.at)
         return made
 
-    def _called(self, sql: SqlText, what: str, given: Mapping[str, object]) -> object:
+    def _called(
+        self, sql: SqlText, what: str, given: Mapping[str, object], time: str | None = None
+    ) -> object:
+        """Return the source or sink. `time` is the event-time column of a source."""
         try:
             function = self.connector.function(what)
         except RheosError as error:
@@ -94,6 +99,15 @@ class WithOptions:
                     f"a {what} of this connector has no metadata", self.at, "leave out METADATA"
                 )
         options, several = for_function(sql, self.connector, what, self.options)
+        named = {name.replace("-", "_"): value.name for name, value in options.items()}
+        if (
+            named.get("on_error") == "skip"
+            and time is not None
+            and isinstance(schema := given.get("schema"), pa.Schema)
+        ):
+            # A row without event time is bad, too.
+            fields = [each.with_nullable(each.nullable and each.name != time) for each in schema]
+            given = {**given, "schema": pa.schema(fields)}
         return call_with_options(sql, function, options, self.at, given={**given, **several})
 
 
