@@ -32,6 +32,8 @@ def test_a_job_writes_a_table_that_others_query(
     run("orders.py")
     run("totals.py")
     assert pl.read_delta("lake/totals").sort("shop").rows() == [(0, 9.0), (1, 11.0), (2, 13.0)]
+    run("of_shop.py")
+    assert "200 orders" in capsys.readouterr().out
     run("by_shop.py")
     by_shop = capsys.readouterr().out
     run("largest.py")

@@ -1,4 +1,7 @@
-"""Tables of Delta Lake, without Spark and without jars: `delta.sink(...)`."""
+"""Tables of Delta Lake, without Spark and without jars: `delta.source(...)` and
+`delta.sink(...)`."""
 
 from rheos.connectors.delta.sink import DeltaSink as DeltaSink
 from rheos.connectors.delta.sink import sink as sink
+from rheos.connectors.delta.source import DeltaSource as DeltaSource
+from rheos.connectors.delta.source import source as source

@@ -147,9 +147,8 @@ class KeyedChanges:
         out = DataFiles(target, self._columns, target.partition_by, ctx)
         try:
             for file in files:
-                for rows in self._read_kept(
-                    file.path, self._of_folder(file), self._hits.pop(file.path)
-                ):
+                hits = self._hits.pop(file.path)
+                for rows in self._read_kept(file.path, self._of_folder(file), hits):
                     out.write(rows)
             if with_changes:
                 for number, staged in enumerate(self._staged):

@@ -15,7 +15,7 @@ import pyarrow as pa
 from rheos.connectors.calls.bounded_calls import Progressed
 from rheos.connectors.delta.changed_files import KeyedChanges
 from rheos.connectors.delta.copy_on_write import CopyOnWrite
-from rheos.connectors.delta.delta_log import DeltaLog, DeltaTarget, lone_call
+from rheos.connectors.delta.delta_log import DeltaLog, DeltaTarget, lone_call, readable_columns
 from rheos.connectors.delta.epoch_append import (
     Append,
     Look,
@@ -113,7 +113,7 @@ class UpsertLog:
 
     def append(self, action: Append) -> None:
         table = action.snapshot.version
-        columns = self._log.columns(table)
+        columns = readable_columns(table, self._log.target.location)
         if self._files is None or columns != self._columns:
             self._columns = columns
             self._files = CopyOnWrite(

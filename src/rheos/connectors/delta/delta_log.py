@@ -121,16 +121,18 @@ def found_target(
         ConfigurationError: the table cannot be read, created or written.
     """
     delta = CONNECTOR.client()
-    with _inspecting(location):
+    with inspecting(location):
         try:
             # `is_deltatable` would hold the interpreter's lock while it waits for the store.
-            delta.DeltaTable(_uri(location))
+            delta.DeltaTable(table_uri(location))
         except delta.exceptions.TableNotFoundError:
             new = delta.Schema.from_arrow(table_schema(schema))
             # If another program creates it at the same time, its table is used.
-            delta.DeltaTable.create(_uri(location), new, mode="ignore", partition_by=list(partition_by))
+            delta.DeltaTable.create(
+                table_uri(location), new, mode="ignore", partition_by=list(partition_by)
+            )
         for left in reversed(range(_CREATED_WITHIN)):
-            table = delta.DeltaTable(_uri(location))
+            table = delta.DeltaTable(table_uri(location))
             check_writable(table, location, rewrites=bool(key))
             added = new_columns(schema, _columns(table)) if evolve else []
             if not added:
@@ -162,7 +164,7 @@ def _columns(table: Any) -> pa.Schema:
     return pa.schema(table.schema().to_arrow())
 
 
-def _uri(location: str) -> str:
+def table_uri(location: str) -> str:
     """Return the location as the library understands it."""
     return re.sub(r"^s3[an]://", "s3://", location)
 
@@ -215,17 +217,46 @@ def check_writable(table: Any, location: str, *, rewrites: bool) -> None:
     ]
     if rewrites:
         reasons += [f"the setting {name}" for name in _REWRITING if settings.get(name) == "true"]
-        names = [field.name for field in _columns(table) if stored_type(field.type) is None]
-        reasons += [f"the type of the column {name!r}" for name in names]
-        if "deletionVectors" in (table.protocol().reader_features or ()) and any(
-            batch.num_rows for batch in table.deletion_vectors()
-        ):
-            reasons.append("deletion vectors")
+        readable_columns(table, location)
     if reasons:
         raise ConfigurationError(
             f"the table {location} has {', '.join(reasons)}, which the sink does not support",
             hint="write to a table without it, and copy the rows from there",
         )
+
+
+def readable_columns(table: Any, location: str) -> pa.Schema:
+    """Return the columns of a table as its data files have them.
+
+    Raises:
+        ConfigurationError: the files alone do not show the table's rows, or a type is unknown.
+    """
+    settings = table.metadata().configuration
+    reasons = []
+    if settings.get("delta.columnMapping.mode", "none") != "none":
+        reasons.append("column mapping")
+    if "deletionVectors" in (table.protocol().reader_features or ()) and any(
+        batch.num_rows for batch in table.deletion_vectors()
+    ):
+        reasons.append("deletion vectors")
+    columns = _columns(table)
+    stored = [stored_type(field.type) for field in columns]
+    reasons += [
+        f"the type of the column {field.name!r}"
+        for field, kind in zip(columns, stored, strict=True)
+        if kind is None
+    ]
+    if reasons:
+        raise ConfigurationError(
+            f"the table {location} has {', '.join(reasons)}, which the source does not support",
+            hint="read it by Spark, or copy its rows to a table without it",
+        )
+    return pa.schema(
+        [
+            pa.field(field.name, kind, field.nullable)
+            for field, kind in zip(columns, stored, strict=True)
+        ]
+    )
 
 
 # --- its versions -------------------------------------------------------------------------------------
@@ -250,7 +281,7 @@ class DeltaLog:
         """
         target = self.target
         with _appending(target.location):
-            table = CONNECTOR.client().DeltaTable(_uri(target.location))
+            table = CONNECTOR.client().DeltaTable(table_uri(target.location))
         if str(table.metadata().id) != target.identity:
             raise UnrestorableError(
                 f"the table {target.location} was replaced by another one while the job ran",
@@ -301,11 +332,6 @@ class DeltaLog:
             )
             for each in found
         ]
-
-    def columns(self, table: Any) -> pa.Schema:
-        """Return the columns of a version, as data files store them."""
-        stored = [field.with_type(stored_type(field.type)) for field in _columns(table)]
-        return pa.schema([field.remove_metadata() for field in stored])
 
     def write(
         self,
@@ -383,7 +409,7 @@ def _message(error: Exception) -> str:
 
 
 @contextmanager
-def _inspecting(location: str) -> Iterator[None]:
+def inspecting(location: str) -> Iterator[None]:
     """Translate errors in the block to ConfigurationError."""
     delta = CONNECTOR.client()
     try:

@@ -6,6 +6,7 @@ CONNECTOR = ConnectorRegistration(
     name="delta",
     title="Delta Lake",
     module="rheos.connectors.delta",
+    source="source",
     sink="sink",
     sql_key="key",
     requires=("deltalake",),
