@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 _WORLDS = ("chaos", "equivalence", "ports", "simulation")
 """Folders of tests that run whole jobs under faults: too slow for `--quick`."""
-_SERVERS = ("cassandra", "hdfs", "kafka", "opensearch", "postgres", "redis", "servers")
+_SERVERS = ("cassandra", "hdfs", "kafka", "mysql", "opensearch", "postgres", "redis", "servers")
 """Folders of tests that mostly need a server: too slow for `--quick`."""
 
 
@@ -163,6 +163,17 @@ def postgres_server() -> Iterator[Any]:
     from rheos.testing.servers import PostgresServer
 
     server = PostgresServer()
+    yield from running(server)
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[Any]:
+    """Run a MariaDB server for all tests (`MariadbServer`), each with its own tables."""
+    pytest.importorskip("pymysql", reason="the extra rheos[mysql] is not installed")
+    from rheos.testing.servers import MariadbServer
+
+    # The log has many files.
+    server = MariadbServer(settings={"max-binlog-size": 8192})
     yield from running(server)
 
 

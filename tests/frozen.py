@@ -16,6 +16,7 @@ from fsspec.spec import AbstractFileSystem
 
 from rheos.connectors.calls import file_systems
 from rheos.connectors.calls.outside_calls import OutsideCall
+from rheos.connectors.mysql import server_login
 from rheos.connectors.postgres import retrying, watched_session
 from rheos.core.connectors import backoff
 
@@ -43,6 +44,7 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(vars(call), "limit_s", min(call.limit_s, LIMIT_S))
     monkeypatch.setattr(file_systems, "_ALIVE_S", LIMIT_S / 2)
     monkeypatch.setattr(watched_session, "_ALIVE_S", LIMIT_S / 4)
+    monkeypatch.setattr(server_login, "_ALIVE_S", LIMIT_S / 4)
     monkeypatch.setattr(retrying, "_PAUSES_S", (None,))
     monkeypatch.setattr(backoff, "_FIRST_WAIT_US", 0)
 

@@ -17,6 +17,7 @@ WALL_TIME = {
     "connectors/generator.py": "due times of rows, which are values",
     "connectors/postgres/replication.py": "a time that the protocol sends",
     "connectors/postgres/snapshot.py": "the commit time of rows, which is a value",
+    "connectors/mysql/log_reading.py": "the commit time of rows of the snapshot, which is a value",
     "connectors/delta/delta_log.py": "the time of a file in the table's log, for other programs",
     "connectors/spark/stream_query.py": "the age of staged files, across processes",
     "ops/control/alert_webhook.py": "the time of an alert, for display",

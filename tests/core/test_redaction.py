@@ -61,6 +61,7 @@ def test_no_connector_shows_credentials() -> None:
         "files",
         "kafka",
         "postgres",
+        "mysql",
         "redis",
         "opensearch",
         "cassandra",

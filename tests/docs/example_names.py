@@ -101,6 +101,7 @@ def _stand_ins(records: dict[str, type]) -> dict[str, Any]:
         "rh.DataStream.to_dataframe": MagicMock(),
         # These need a server.
         "rh.postgres.changes": rows["Order"],
+        "rh.mysql.changes": rows["Order"],
         "rh.postgres.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),
         # These need a job.
         "rh.Environment.execute": MagicMock(),

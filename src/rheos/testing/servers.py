@@ -17,6 +17,7 @@ import typing as _typing
 from rheos.ops.servers.cassandra import CassandraNode
 from rheos.ops.servers.hadoop import HadoopCluster
 from rheos.ops.servers.kafka import KafkaBroker
+from rheos.ops.servers.mariadb import MariadbServer
 from rheos.ops.servers.opensearch import OpenSearchNode
 from rheos.ops.servers.postgres import PostgresServer
 from rheos.ops.servers.redis import RedisServer
@@ -26,6 +27,7 @@ __all__ = [
     "CassandraNode",
     "HadoopCluster",
     "KafkaBroker",
+    "MariadbServer",
     "OpenSearchNode",
     "PostgresServer",
     "RedisServer",

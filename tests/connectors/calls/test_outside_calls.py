@@ -24,6 +24,12 @@ from rheos.connectors.files.publication.rename_publication import STAGING
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.cluster import KafkaCluster
 from rheos.connectors.kafka.transactions import Transactions
+from rheos.connectors.mysql.binlog_feed import AWAY as MYSQL_AWAY
+from rheos.connectors.mysql.binlog_feed import BinlogFeed, LoggedTable
+from rheos.connectors.mysql.binlog_position import BinlogPosition, LogPlace
+from rheos.connectors.mysql.change_source import MysqlChanges
+from rheos.connectors.mysql.server_login import ServerLogin
+from rheos.connectors.mysql.table_rows import TableRows
 from rheos.connectors.postgres.change_feed import AWAY, ChangeFeed, ReadTable
 from rheos.connectors.postgres.change_rows import ChangeRows
 from rheos.connectors.postgres.change_source import PostgresChanges
@@ -79,6 +85,14 @@ def postgres(port: int) -> str:
     return f"postgresql://u:p@127.0.0.1:{port}/db?sslmode=disable"
 
 
+def mysql(port: int) -> str:
+    return f"mysql://u:p@127.0.0.1:{port}/db"
+
+
+def logged_table(port: int) -> LoggedTable:
+    return LoggedTable(ServerLogin.of(mysql(port)), TableRows("db", "t", (), None, (), ()))
+
+
 def changes(port: int) -> ReadTable:
     rows = ChangeRows("t", (), None, (), ())
     return ReadTable(
@@ -96,6 +110,21 @@ def read_changes(port: int) -> None:
     def is_away() -> bool:
         feed.next_chunk()
         return probe.counts.get(AWAY, 0) >= 2
+
+    wait_for(is_away, 60)
+    feed.close()
+    raise UnavailableError("no answer for it, twice")
+
+
+def read_log(port: int) -> None:
+    """Wait until the feed of a binlog has found the server unavailable twice, and raise why."""
+    probe = Probe()
+    feed = BinlogFeed(logged_table(port), probe.context())
+    reader = feed.open(BinlogPosition(LogPlace("log.000001", 4)), None)
+
+    def is_away() -> bool:
+        reader.poll(1)
+        return probe.counts.get(MYSQL_AWAY, 0) >= 2
 
     wait_for(is_away, 60)
     feed.close()
@@ -163,6 +192,11 @@ CASES: dict[str, dict[str, Case]] = {
         "splits": lambda port: PostgresChanges(changes(port), None, None).splits(),
     },
     "ChangeFeed": {"read": read_changes},
+    "MysqlChanges": {
+        "made": lambda port: rh.mysql.changes("t", url=mysql(port)),
+        "splits": lambda port: MysqlChanges(logged_table(port), True, None, None).splits(),
+    },
+    "BinlogFeed": {"read": read_log},
     "PostgresSink": {
         "prepared": lambda port: prepared(rh.postgres.sink("t", url=postgres(port))),
     },
@@ -291,6 +325,7 @@ LIBRARIES = {
     "httpx",
     "opentelemetry.exporter",
     "psycopg",
+    "pymysql",
     "redis",
     "requests",
     "urllib.request",
@@ -318,6 +353,7 @@ USERS = {
         "connectors/cassandra/client.py",
         "connectors/calls/file_systems.py",
         "connectors/delta/delta_log.py",
+        "connectors/mysql/server_login.py",
         "connectors/opensearch/client.py",
         "ops/control/alert_webhook.py",
         "ops/control/otlp_export.py",

@@ -1,0 +1,197 @@
+"""Conversion of a table's rows and changes to rows of the source: the columns, and metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
+
+import pyarrow as pa
+
+from rheos.connectors.mysql.binlog_position import Key, LogPlace
+from rheos.connectors.mysql.column_families import ColumnFamily, ZeroDates, arrow_column
+from rheos.connectors.mysql.logged_columns import LoggedColumn
+from rheos.core.errors import InputError, ProgramError
+from rheos.core.protocol.elements import Batch
+
+Known: TypeAlias = Literal["op", "before", "commit_time", "position"]
+Op: TypeAlias = Literal["snapshot", "insert", "update", "delete", "truncate"]
+Values: TypeAlias = Sequence[Any]
+_VALUE_BYTES = 8
+"""Estimated size of a value that is neither a string nor bytes."""
+
+
+@dataclass(frozen=True)
+class SelectedColumn:
+    """A column of the table that is read."""
+
+    name: str
+    family: ColumnFamily
+    type: pa.DataType
+    data_type: str
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Configuration for converting changes to rows. Frozen: it is sent to the workers."""
+
+    database: str
+    table: str
+    columns: tuple[SelectedColumn, ...]
+    all_columns: tuple[str, ...] | None
+    """Columns of the table, if all are read: any other column is an error. None if the user selected
+    columns."""
+    key: tuple[str, ...]
+    """Columns of the primary key, if the source reads them all; otherwise empty."""
+    known: tuple[tuple[Known, str], ...]
+    """Metadata fields of a change, and their columns."""
+    zero_dates: ZeroDates = "fail"
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+    def schema(self) -> pa.Schema:
+        fields = [pa.field(column.name, column.type) for column in self.columns]
+        types: Mapping[Known, pa.DataType] = {
+            "op": pa.string(),
+            "before": pa.struct(fields),
+            "commit_time": pa.timestamp("us", "UTC"),
+            "position": pa.string(),
+        }
+        return pa.schema([*fields, *(pa.field(name, types[known]) for known, name in self.known)])
+
+    def key_of(self, values: Values) -> Key:
+        """Return the key of a row whose values are in the order of `columns`."""
+        found: list[int | str] = []
+        for name in self.key:
+            value = values[self.place(name)]
+            found.append(value.hex().upper() if isinstance(value, bytes) else value)
+        return tuple(found)
+
+    def moves(self, old: Values, new: Values) -> bool:
+        """Return whether an update is emitted as a deletion and an insertion: it changes the key, and
+        the old key would be in no column."""
+        if any(known == "before" for known, _ in self.known):
+            return False
+        return self.key_of(old) != self.key_of(new)
+
+    def place(self, name: str) -> int:
+        return next(place for place, column in enumerate(self.columns) if column.name == name)
+
+    def places(self, logged: Sequence[LoggedColumn]) -> list[int]:
+        """Return the places of the columns in rows of the log. Raises InputError if the table has
+        changed."""
+        there = {column.name: place for place, column in enumerate(logged)}
+        wrong = ""
+        for column in self.columns:
+            if column.name not in there:
+                wrong = f"it no longer has the column {column.name!r}"
+            elif logged[there[column.name]].family is not column.family:
+                wrong = f"the column {column.name!r} has another type"
+        if self.all_columns is not None:
+            for name in there:
+                if name not in self.all_columns:
+                    wrong = wrong or f"it has a new column {name!r}"
+        if wrong:
+            raise InputError(
+                f"the table {self} was altered while the job ran: {wrong}",
+                hint="stop the job with a savepoint, and resume from it with a program that has the "
+                "new columns; or select columns with schema=",
+            )
+        return [there[column.name] for column in self.columns]
+
+    def batch(
+        self,
+        columns: Sequence[Sequence[Any]],
+        metadata: Mapping[Known, Sequence[Any]],
+        before: Sequence[Values | None],
+    ) -> Batch:
+        """Return a batch of values by column, with metadata by row. Raises InputError."""
+        arrays = [self._column(place, values) for place, values in enumerate(columns)]
+        schema = self.schema()
+        for known, name in self.known:
+            type = schema.field(name).type
+            match known:
+                case "op" | "position":
+                    arrays.append(pa.array(metadata[known], type))
+                case "commit_time":
+                    arrays.append(pa.array(metadata[known], pa.int64()).cast(type))
+                case "before":
+                    arrays.append(self._old_rows(before, type))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _column(self, place: int, values: Sequence[Any]) -> pa.Array:
+        column = self.columns[place]
+        named = f"the column {column.name!r} of {self}"
+        return arrow_column(values, column.family, column.type, self.zero_dates, named)
+
+    def _old_rows(self, before: Sequence[Values | None], type: pa.DataType) -> pa.Array:
+        parts = [
+            self._column(place, [None if row is None else row[place] for row in before])
+            for place in range(len(self.columns))
+        ]
+        missing = pa.array([row is None for row in before], pa.bool_())
+        return pa.StructArray.from_arrays(parts, fields=list(type), mask=missing)
+
+
+def known_fields(metadata: Any) -> tuple[tuple[Known, str], ...]:
+    """Return the requested metadata fields and their columns. Raises ProgramError."""
+    names = {metadata: metadata} if isinstance(metadata, str) else metadata
+    pairs = dict(names) if isinstance(names, Mapping) else {each: each for each in names}
+    for known, name in pairs.items():
+        if known not in get_args(Known) or not isinstance(name, str):
+            raise ProgramError(
+                f"metadata= has the unknown field {known!r}",
+                hint=f"the fields are {', '.join(get_args(Known))}",
+            )
+    return tuple(pairs.items())
+
+
+@dataclass
+class ChangeRun:
+    """Consecutive changes that are collected for a batch."""
+
+    of: TableRows
+    values: list[list[Any]] = field(init=False)
+    before: list[Values | None] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+    times_us: list[int] = field(default_factory=list)
+    places: list[LogPlace] = field(default_factory=list)
+    size_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.values = [[] for _ in self.of.columns]
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    def add(self, op: Op, row: Values, before: Values | None, time_us: int, place: LogPlace) -> None:
+        """Add a change. `row` and `before` have a value for each column that is read."""
+        for column, value in zip(self.values, row, strict=True):
+            column.append(value)
+            self.size_bytes += len(value) if isinstance(value, str | bytes) else _VALUE_BYTES
+        self.before.append(before)
+        self.ops.append(op)
+        self.times_us.append(time_us)
+        self.places.append(place)
+
+    def batch(self) -> Batch:
+        """Convert the collected changes to a batch. Raises InputError."""
+        metadata: dict[Known, Sequence[Any]] = {
+            "op": self.ops,
+            "commit_time": self.times_us,
+            "position": [str(place) for place in self.places],
+        }
+        return self.of.batch(self.values, metadata, self.before)
+
+
+def snapshot_batch(of: TableRows, rows: Sequence[Values], place: LogPlace, time_us: int) -> Batch:
+    """Return rows of the snapshot as changes. Raises InputError."""
+    count = len(rows)
+    metadata: dict[Known, Sequence[Any]] = {
+        "op": ["snapshot"] * count,
+        "commit_time": [time_us] * count,
+        "position": [str(place)] * count,
+    }
+    columns = [[row[place] for row in rows] for place in range(len(of.columns))]
+    return of.batch(columns, metadata, [None] * count)
