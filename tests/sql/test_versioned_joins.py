@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import rheos as rh
+from rheos.sql.current_rows import with_current_rows
+from rheos.testing import OperatorExample, Right
+from rheos.testing.harness import replay
+from tests.patterns.test_operator import MODES
 
+IN_ORDER = [mode for mode in MODES if not mode.together]
+"""Modes that deliver the rows of both sides one by one."""
 RATES = [
     ("insert", "EUR", 10, 0),
     ("insert", "USD", 7, 1_000),
@@ -100,6 +107,61 @@ def test_a_table_with_a_primary_key_is_versioned(tmp_path: Any) -> None:
     )
     rows = env.execute("rates").collected["found"].to_pylist()
     assert sorted((row["id"], row["rate"]) for row in rows) == [(5, 10), (15, 11)]
+
+
+@pytest.mark.parametrize("mode", IN_ORDER, ids=lambda mode: mode.name)
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [("inner", [(2, 10), (3, 11)]), ("left", [(1, None), (2, 10), (3, 11), (4, None)])],
+)
+def test_a_row_meets_the_row_that_has_arrived_last(mode: Any, how: str, expected: Any) -> None:
+    example = OperatorExample(
+        lambda orders, rates: {
+            "found": with_current_rows(orders.key_by("cur"), rates.key_by("of"), how)
+        },
+        pa.schema([("id", pa.int64()), ("cur", pa.string())]),
+        [
+            {"id": 1, "cur": "EUR"},
+            Right({"of": "EUR", "rate": 10}),
+            {"id": 2, "cur": "EUR"},
+            Right({"of": "EUR", "rate": 11}),
+            {"id": 3, "cur": "EUR"},
+            {"id": 4, "cur": "USD"},
+        ],
+        right=pa.schema([("of", pa.string()), ("rate", pa.int64())]),
+    )
+    rows = replay(example, mode)["found"]
+    assert [(row["id"], row["rate"]) for row in rows] == expected
+
+
+CURRENT = [
+    "LEFT JOIN rates FOR SYSTEM_TIME AS OF PROCTIME() AS r ON o.cur = r.cur",
+    "LEFT JOIN best FOR SYSTEM_TIME AS OF o.now AS r ON o.cur = r.cur",
+    "JOIN high FOR SYSTEM_TIME AS OF o.now AS r ON o.cur = r.cur AND r.rate <> 11",
+]
+
+
+@pytest.mark.parametrize("join", CURRENT)
+def test_current_rows_are_those_of_a_table_or_view(join: str) -> None:
+    env = environment()
+    env.sql_script(
+        """
+        CREATE VIEW clocked AS SELECT id, cur, PROCTIME() AS now FROM orders;
+        CREATE VIEW best AS SELECT cur, MAX(rate) AS rate FROM rates GROUP BY cur;
+        CREATE VIEW high AS SELECT cur, rate FROM rates WHERE rate > 10;
+        """
+    )
+    query = f"SELECT o.id, r.rate FROM clocked o {join}"
+    assert "with the current row" in env.explain_sql(query)
+    env.sql(query).collect("found")
+    rows = env.execute("current").collected["found"].to_pylist()
+    ids = [row["id"] for row in rows]
+    if join.startswith("LEFT"):
+        assert sorted(ids) == [order[0] for order in ORDERS]
+        assert {row["rate"] for row in rows} <= {None, 7, 10, 11, 12}
+    else:
+        assert len(ids) == len({*ids})
+        assert {row["rate"] for row in rows} <= {12}
 
 
 WRONG = [

@@ -10,8 +10,9 @@ import polars as pl
 
 from rheos.core.graph.changelog import Changes
 from rheos.sql import types
+from rheos.sql.current_rows import with_current_rows
 from rheos.sql.grouping import AT_ITS_END
-from rheos.sql.joined_plans import AllRows, AsOfTime, CloseInTime, InOneWindow, JoinPlan
+from rheos.sql.joined_plans import AllRows, AsOfArrival, AsOfTime, CloseInTime, InOneWindow, JoinPlan
 from rheos.sql.nullable_keys import any_value, not_null, selected, with_changes
 from rheos.sql.plan import ColumnRole, SqlColumn
 from rheos.sql.windows import OF_WINDOWS, last_time, window_names
@@ -76,6 +77,8 @@ def _join_streams(plan: JoinPlan, left: KeyedStream, right: KeyedStream) -> Data
             return left.window_join(right, meeting.window or AT_ITS_END, how)  # type: ignore[arg-type]
         case AsOfTime():
             return left.temporal_join(right, how)  # type: ignore[arg-type]
+        case AsOfArrival():
+            return with_current_rows(left, right, how)
         case AllRows():
             return left.join(right, how, where=plan.where, ttl=meeting.ttl)  # type: ignore[arg-type]
         case _:

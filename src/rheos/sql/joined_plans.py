@@ -62,6 +62,14 @@ class InOneWindow:
 
 
 @dataclass(frozen=True)
+class AsOfArrival:
+    """The row of the right side that has arrived last, when the left row arrives."""
+
+    def __str__(self) -> str:
+        return "with the current row"
+
+
+@dataclass(frozen=True)
 class AsOfTime:
     """A join of each row with the version that was valid at its time."""
 
@@ -79,7 +87,7 @@ class AllRows:
         return f"(rows kept for {self.ttl})"
 
 
-Meeting: TypeAlias = CloseInTime | InOneWindow | AsOfTime | AllRows
+Meeting: TypeAlias = CloseInTime | InOneWindow | AsOfTime | AsOfArrival | AllRows
 
 
 @dataclass(frozen=True)
@@ -124,7 +132,7 @@ class JoinPlan(PlanNode):
         if read and read <= names_of(self.left) and self.how in ("inner", "left", "semi", "anti"):
             return self.with_filtered_input(0, condition)
         # The version at a time is chosen from all rows.
-        versions = isinstance(self.meeting, AsOfTime)
+        versions = isinstance(self.meeting, AsOfTime | AsOfArrival)
         if read and read <= names_of(self.right) and self.how in ("inner", "right") and not versions:
             return self.with_filtered_input(1, condition)
         return None

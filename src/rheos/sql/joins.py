@@ -22,6 +22,7 @@ from rheos.sql.inserted_rows import is_known
 from rheos.sql.join_conditions import ColumnsOfSides, JoinCondition
 from rheos.sql.joined_plans import (
     AllRows,
+    AsOfArrival,
     AsOfTime,
     CloseInTime,
     InOneWindow,
@@ -51,7 +52,7 @@ from rheos.sql.plan import (
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.text import SqlText
 from rheos.sql.unused_names import unused_name
-from rheos.sql.windows import windowed_below, without_windows
+from rheos.sql.windows import is_clock, windowed_below, without_windows
 
 if TYPE_CHECKING:
     from rheos.api.time_to_live import TimeToLive
@@ -199,15 +200,19 @@ class Joining:
 
     def _as_of(
         self, left: PlanNode, right: PlanNode, found: JoinCondition, scope: NameScope
-    ) -> AsOfTime:
+    ) -> AsOfTime | AsOfArrival:
         time = self.as_of
         named = scope.find(time) if isinstance(time, exp.Column) else None
+        of_clock = named is not None and named.column.role is ColumnRole.PROCESSING_TIME
+        if of_clock or (time is not None and is_clock(time)):
+            self._check_versions(left, right, found, any_changes=True)
+            return AsOfArrival()
         of_left = {each.name for each in left.columns if each.role == ColumnRole.EVENT_TIME}
         if named is None or named.column.name not in of_left:
             raise self.sql.error(
-                "FOR SYSTEM_TIME AS OF takes the event time of the left side",
+                "FOR SYSTEM_TIME AS OF takes the event time of the left side, or PROCTIME()",
                 time,
-                f"write FOR SYSTEM_TIME AS OF {next(iter(of_left), 'its event time')}",
+                f"write FOR SYSTEM_TIME AS OF {next(iter(of_left), 'PROCTIME()')}",
             )
         if not any(each.role == ColumnRole.EVENT_TIME for each in right.columns):
             raise self.sql.error(
@@ -215,15 +220,23 @@ class Joining:
                 self.node.this,
                 SET_EVENT_TIME,
             )
+        self._check_versions(left, right, found, any_changes=False)
+        return AsOfTime()
+
+    def _check_versions(
+        self, left: PlanNode, right: PlanNode, found: JoinCondition, *, any_changes: bool
+    ) -> None:
+        """Raise ProgramError unless the right side has a version of each key. `any_changes` is whether
+        it may be the changes of a query."""
         if self.how not in ("inner", "left") or found.in_time or not found.equal:
             raise self.sql.error(
                 "FOR SYSTEM_TIME AS OF needs an inner or a LEFT JOIN with equality conditions",
                 self.node.this,
                 "write LEFT JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency",
             )
-        if right.changes is None or right.changes.retracts:
+        if right.changes is None or (right.changes.retracts and not any_changes):
             self._stay(left, right, "versions")
-            return AsOfTime()
+            return
         self._stay(left, left, "versions")
         compared = _columns_of([there for _, there in found.equal])
         if compared != {*right.changes.key} or len(found.equal) != len(compared):
@@ -232,7 +245,6 @@ class Joining:
                 self.node.args.get("on") or self.node.this,
                 "compare the columns of its PRIMARY KEY in ON, and others in WHERE",
             )
-        return AsOfTime()
 
     def _in_time(self, left: PlanNode, right: PlanNode, found: JoinCondition) -> CloseInTime:
         self._stay(left, right, "an interval in time")

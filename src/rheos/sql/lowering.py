@@ -15,7 +15,7 @@ from rheos.connectors.collection import CollectionSource
 from rheos.core import aggregates as agg
 from rheos.core.callables import function_name
 from rheos.core.errors import ProgramError
-from rheos.core.graph.changelog import DELETE, INSERT, OP, Changes
+from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_BEFORE, Changes
 from rheos.core.graph.nodes import MAIN, Order, StreamType
 from rheos.core.graph.types import from_polars
 from rheos.core.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
@@ -35,7 +35,7 @@ from rheos.sql.grouped_plans import (
 )
 from rheos.sql.inserted_rows import InsertedPlan
 from rheos.sql.join_streams import joined
-from rheos.sql.joined_plans import JoinPlan, LookupPlan, Versions
+from rheos.sql.joined_plans import AsOfArrival, JoinPlan, LookupPlan, Versions
 from rheos.sql.nullable_keys import not_null, selected, with_changes
 from rheos.sql.over import is_behind_time
 from rheos.sql.plan import (
@@ -123,12 +123,14 @@ class Lowering:
 
     def joined(self, plan: JoinPlan) -> DataStream:
         sides = self.stream(plan.left), self.stream(plan.right)
+        if isinstance(plan.meeting, AsOfArrival):
+            sides = _without_time(sides[0]), _without_time(sides[1])
         return joined(plan, *sides, lambda made, *of: self.known(made, plan, *of))
 
     def versions(self, plan: Versions) -> DataStream:
         rows = self.stream(plan.input).as_rows()
         given = [pl.col(column.name) for column in plan.input.columns]
-        return rows.select(*given, (pl.col(OP) == DELETE).alias(plan.deleted))
+        return rows.select(*given, pl.col(OP).is_in([DELETE, UPDATE_BEFORE]).alias(plan.deleted))
 
     def looked_up(self, plan: LookupPlan) -> DataStream:
         rows = self.stream(plan.input)
@@ -330,7 +332,11 @@ def _timed_alike(streams: list[DataStream]) -> list[DataStream]:
     """Return the streams, all without event time if one of them lacks it."""
     if all(stream.transformation.type.event_time for stream in streams):
         return streams
-    return [_untimed(stream) if stream.transformation.type.event_time else stream for stream in streams]
+    return [*map(_without_time, streams)]
+
+
+def _without_time(stream: DataStream) -> DataStream:
+    return _untimed(stream) if stream.transformation.type.event_time else stream
 
 
 def _untimed(stream: DataStream) -> DataStream:
