@@ -1,19 +1,20 @@
-"""`rheos connectors`: the installed connectors and formats, and the capabilities of each."""
+"""`rheos connectors`: the installed connectors and formats, their capabilities and guarantees."""
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, get_type_hints
+from dataclasses import asdict
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from rheos.cli.jobs import console
 from rheos.cli.terminal import MISUSED, report, say
+from rheos.connectors.guarantees import guarantees_of, is_able, made_classes
 from rheos.connectors.registration import CONNECTORS, ConnectorRegistration
-from rheos.core.connectors.capabilities import SOURCE_CAPABILITIES, has_members
+from rheos.core.connectors.capabilities import SOURCE_CAPABILITIES
 from rheos.core.connectors.sink_capabilities import SINK_CAPABILITIES
 from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.known_names import names_hint
@@ -38,7 +39,7 @@ def show_connectors(as_json: bool, name: str | None = None) -> int:
         return _show_one(name, as_json)
     connectors, formats = CONNECTORS.registered(), FORMATS.registered()
     shown = {
-        "connectors": [_json_of(each, details=as_json) for each in connectors],
+        "connectors": [_json_of(each, details=True) for each in connectors],
         "formats": [_json_of(each) for each in formats],
     }
     if as_json:
@@ -66,6 +67,9 @@ def _show_one(name: str, as_json: bool) -> int:
         if "error" in shown:
             say(shown["error"], error=True)
             return MISUSED
+        for promise, words in shown["guarantees"].items():
+            if words:
+                say(f"{promise.replace('_', ' ')}: {words}")
         for what, able in shown.pop("capabilities").items():
             say(f"{what}: {', '.join(able) or 'no capabilities beyond the contract'}")
         for key in ("install", "docs", "distribution"):
@@ -77,13 +81,8 @@ def _capabilities(found: ConnectorRegistration) -> dict[str, list[str]]:
     """Return the capabilities of the class that each of a connector's functions returns."""
     able: dict[str, list[str]] = {}
     for what in found.functions:
-        function = found.function(what)
-        made = function if inspect.isclass(function) else get_type_hints(function).get("return")
-        able[what] = (
-            [each.__name__ for each in _PROTOCOLS.get(what, ()) if has_members(made, each)]
-            if inspect.isclass(made)
-            else []
-        )
+        made = made_classes(found, what)
+        able[what] = [each.__name__ for each in _PROTOCOLS.get(what, ()) if is_able(made, each)]
     return able
 
 
@@ -98,6 +97,7 @@ def _json_of(each: RegistryEntry[Any], *, details: bool = False) -> dict[str, An
         if details:
             try:
                 shown["capabilities"] = _capabilities(found)
+                shown["guarantees"] = asdict(guarantees_of(found))
             except RheosError as error:
                 shown["error"] = str(error)
     else:
@@ -107,7 +107,8 @@ def _json_of(each: RegistryEntry[Any], *, details: bool = False) -> dict[str, An
 
 def _table(what: str, rows: Sequence[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in (what, "can", "client library", "from"):
+    promises = {"reads again": "reads_again", "delivers": "delivers"} if what == "connector" else {}
+    for heading in (what, "can", *promises, "client library", "from"):
         table.add_column(heading)
     for row in rows:
         if "error" in row:
@@ -116,6 +117,8 @@ def _table(what: str, rows: Sequence[dict[str, Any]]) -> Table:
             client = "not needed"
         else:
             client = "installed" if row["installed"] else f"pip install '{row['install']}'"
-        cells = (row["name"], ", ".join(row.get("can", [])), client, row["distribution"])
+        guaranteed = row.get("guarantees", {})
+        promised = (guaranteed.get(name, "") for name in promises.values())
+        cells = (row["name"], ", ".join(row.get("can", [])), *promised, client, row["distribution"])
         table.add_row(*map(Text, cells))  # `Text` prevents that brackets are interpreted as markup.
     return table

@@ -54,7 +54,7 @@ never wait: they pass work that waits to `ctx.io`. A writer may wait, and then t
 
 import sys as _sys
 
-from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
 from rheos.core.connectors.capabilities import (
     CatchesUp,
     Discovers,
@@ -177,6 +177,7 @@ __all__ = [
     "SharesClient",
     "Sink",
     "SinkContext",
+    "SinkGuarantee",
     "SinkWriter",
     "Source",
     "SourceClient",

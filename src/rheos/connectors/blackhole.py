@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
 from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
@@ -36,5 +36,6 @@ CONNECTOR = ConnectorRegistration(
     title="no output",
     module=__name__,
     sink="BlackholeSink",
+    deliveries={SinkGuarantee.AT_LEAST_ONCE: ""},
     docs="sql-scripts.md",
 )

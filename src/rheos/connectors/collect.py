@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
 from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
@@ -93,5 +93,10 @@ def collected(committables: Iterable[bytes]) -> pa.Table | None:
 
 
 CONNECTOR = ConnectorRegistration(
-    name="collect", title="rows in memory", module=__name__, sink="CollectSink", docs="sql.md"
+    name="collect",
+    title="rows in memory",
+    module=__name__,
+    sink="CollectSink",
+    deliveries={SinkGuarantee.EXACTLY_ONCE: ""},
+    docs="sql.md",
 )

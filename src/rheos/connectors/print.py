@@ -8,7 +8,7 @@ from typing import TextIO
 
 import msgspec
 
-from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
 from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.core.printable import printable, printable_json
 from rheos.core.protocol.elements import Batch
@@ -59,5 +59,10 @@ class _PrintWriter(SinkWriter):
 
 
 CONNECTOR = ConnectorRegistration(
-    name="print", title="standard output", module=__name__, sink="PrintSink", docs="sql.md"
+    name="print",
+    title="standard output",
+    module=__name__,
+    sink="PrintSink",
+    deliveries={SinkGuarantee.AT_LEAST_ONCE: ""},
+    docs="sql.md",
 )

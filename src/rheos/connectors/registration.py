@@ -11,10 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from rheos.connectors.sql_options import SqlOption
 from rheos.core.plug_ins import PlugInRegistry, Registration
+
+
+class SinkGuarantee(StrEnum):
+    """How often readers of a target see the effect of a row after failures."""
+
+    EXACTLY_ONCE = "exactly once"
+    """Rows become visible with their checkpoint, and never again."""
+    ONCE_BY_KEY = "once by key"
+    """Rows become visible at once. A failure writes them again, which replaces the rows of their keys:
+    until the job has caught up, a key may have an older value."""
+    AT_LEAST_ONCE = "at least once"
+    """Rows become visible at once. A failure writes some of them again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +44,8 @@ class ConnectorRegistration(Registration):
     """Function that creates a lookup."""
     changes: str | None = None
     """Function that creates a source of a table's changes. SQL uses it if there is no `source`."""
+    deliveries: Mapping[SinkGuarantee, str] = field(default_factory=dict)
+    """Guarantees of the sink: `""` for its default, otherwise the arguments that choose it."""
     sql_options: Mapping[str, str | SqlOption] = field(default_factory=dict)
     """SQL options that differ from the arguments they become."""
     sql_defaults: Mapping[str, str] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from typing import Literal
 import pyarrow as pa
 
 from rheos.connectors.files.partitions import partition_columns
-from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.core.errors import ConfigurationError, ProgramError
@@ -115,5 +115,10 @@ class TableSink(Sink):
 
 
 CONNECTOR = ConnectorRegistration(
-    name="tables", title="Spark tables", module=__name__, sink="sink", docs="tables.md"
+    name="tables",
+    title="Spark tables",
+    module=__name__,
+    sink="sink",
+    deliveries={SinkGuarantee.EXACTLY_ONCE: ""},
+    docs="tables.md",
 )

@@ -1,6 +1,6 @@
 """Registration of the connector `delta`."""
 
-from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
 
 CONNECTOR = ConnectorRegistration(
     name="delta",
@@ -8,6 +8,7 @@ CONNECTOR = ConnectorRegistration(
     module="rheos.connectors.delta",
     source="source",
     sink="sink",
+    deliveries={SinkGuarantee.EXACTLY_ONCE: ""},
     sql_key="key",
     requires=("deltalake",),
     install="rheos[delta]",

@@ -38,7 +38,7 @@ def source(
     discover: Duration | None = None,
     order: Order = "name",
     forget: Duration | None = None,
-) -> FileSource:
+) -> FileSource | WatchedFiles:
     """Read rows from files, Parquet or lines (JSON Lines, CSV, text), as a bounded source or as one
     that watches a folder for new files.
 

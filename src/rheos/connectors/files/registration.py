@@ -1,6 +1,6 @@
 """Registrations of the connector `files`, and of Flink's name for it."""
 
-from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
 from rheos.connectors.sql_options import OF_FORMATS, WITHOUT_EFFECT, SqlOption
 
 CONNECTOR = ConnectorRegistration(
@@ -9,6 +9,7 @@ CONNECTOR = ConnectorRegistration(
     module="rheos.connectors.files",
     source="source",
     sink="sink",
+    deliveries={SinkGuarantee.EXACTLY_ONCE: ""},
     servers={"hadoop": "rheos.ops.servers.hadoop:HadoopCluster"},
     docs="files.md",
 )
@@ -19,6 +20,7 @@ FILESYSTEM = ConnectorRegistration(
     module="rheos.connectors.files",
     source="source",
     sink="sink",
+    deliveries={SinkGuarantee.EXACTLY_ONCE: ""},
     sql_options={
         **OF_FORMATS,
         "source.monitor-interval": SqlOption("discover"),

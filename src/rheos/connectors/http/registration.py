@@ -1,6 +1,6 @@
 """Registration of the connector `http`."""
 
-from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
 
 CONNECTOR = ConnectorRegistration(
     name="http",
@@ -8,5 +8,6 @@ CONNECTOR = ConnectorRegistration(
     module="rheos.connectors.http",
     source="source",
     sink="sink",
+    deliveries={SinkGuarantee.AT_LEAST_ONCE: ""},
     docs="web.md",
 )

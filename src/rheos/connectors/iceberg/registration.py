@@ -1,6 +1,6 @@
 """Registration of the connector `iceberg`."""
 
-from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
 from rheos.connectors.sql_options import SqlOption
 
 CONNECTOR = ConnectorRegistration(
@@ -8,6 +8,7 @@ CONNECTOR = ConnectorRegistration(
     title="Apache Iceberg",
     module="rheos.connectors.iceberg",
     sink="sink",
+    deliveries={SinkGuarantee.EXACTLY_ONCE: ""},
     sql_options={"catalog.": SqlOption("catalog")},
     requires=("pyiceberg", "sqlalchemy"),
     install="rheos[iceberg]",

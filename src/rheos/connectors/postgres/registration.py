@@ -1,6 +1,6 @@
 """Registrations of the connector `postgres`, and of Flink's names for it."""
 
-from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
 from rheos.connectors.sql_options import WITHOUT_EFFECT, SqlOption
 
 CONNECTOR = ConnectorRegistration(
@@ -8,6 +8,7 @@ CONNECTOR = ConnectorRegistration(
     title="PostgreSQL",
     module="rheos.connectors.postgres",
     sink="sink",
+    deliveries={SinkGuarantee.EXACTLY_ONCE: ""},
     lookup="lookup",
     changes="changes",
     sql_key="key",
@@ -46,6 +47,7 @@ JDBC = ConnectorRegistration(
     title="PostgreSQL, as Flink names it",
     module="rheos.connectors.postgres.flink_tables",
     sink="sink",
+    deliveries=CONNECTOR.deliveries,
     sql_options={
         "driver": WITHOUT_EFFECT,
         "connection.": WITHOUT_EFFECT,

@@ -1,6 +1,6 @@
 """Registration of the connector `redis`."""
 
-from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
 
 CONNECTOR = ConnectorRegistration(
     name="redis",
@@ -8,6 +8,7 @@ CONNECTOR = ConnectorRegistration(
     module="rheos.connectors.redis",
     source="source",
     sink="sink",
+    deliveries={SinkGuarantee.ONCE_BY_KEY: ""},
     lookup="lookup",
     requires=("redis", "redis.backoff", "redis.retry"),
     install="rheos[redis]",
