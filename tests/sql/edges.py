@@ -344,6 +344,11 @@ def _of(name: str, columns: tuple[str, ...] = ("x", "i", "l", "f")) -> tuple[str
 
 def _compared(sign: str) -> tuple[str, ...]:
     pairs = (
+        "ARRAY(i, j)/ARRAY(j)",
+        "ARRAY(x, y, NULL)/ARRAY(y, x)",
+        "a/ARRAY(s, 'a')",
+        "ARRAY(a, ARRAY(s))/ARRAY(ARRAY(r))",
+        "NAMED_STRUCT('p', x, 'q', a, 'r', t)/NAMED_STRUCT('p', y, 'q', ARRAY(s), 'r', u)",
         "s/r",
         "x/y",
         "f/g",
@@ -545,8 +550,8 @@ EXPRESSIONS: dict[type[exp.Expr] | str, Templates] = {
     exp.NullSafeEQ: (*_compared("<=>"), *_compared("IS NOT DISTINCT FROM")),
     exp.NullSafeNEQ: _compared("IS DISTINCT FROM"),
     exp.Is: (*tuple(f"{c} IS NULL" for c in _ALL), "b IS TRUE", "b IS FALSE", "b IS NOT TRUE", "s IS NOT NULL", "(x = y) IS NOT FALSE"),
-    exp.Between: ("x BETWEEN y AND 1e0", "i BETWEEN -1 AND l", "s BETWEEN r AND {text}", "t BETWEEN u AND {moment}", "d NOT BETWEEN e AND {moment}", "l BETWEEN m AND NULL"),
-    exp.In: ("x IN (0e0, 1e0)", "x IN (y, 1e0)", "x NOT IN (1e0, NULL)", "x IN (CAST('NaN' AS DOUBLE), 1e0)", "i IN ({index}, {index})", "s IN ({text}, {text}, 'a')", "s IN (r, 'a')", "s IN (NULL, 'a')", "i IN (1, 2147483648)", "f IN (1e0, 1e-1)", "t IN ({moment}, u)", "d IN ({moment})", "i8 IN (300, 5)", "b IN (true, NULL)", "b IN (c)", "i IN (NULL)", "x IN (1, 2)"),
+    exp.Between: ("x BETWEEN y AND 1e0", "i BETWEEN -1 AND l", "s BETWEEN r AND {text}", "t BETWEEN u AND {moment}", "d NOT BETWEEN e AND {moment}", "a BETWEEN ARRAY(s) AND ARRAY(r, s)", "l BETWEEN m AND NULL"),
+    exp.In: ("x IN (0e0, 1e0)", "x IN (y, 1e0)", "x NOT IN (1e0, NULL)", "x IN (CAST('NaN' AS DOUBLE), 1e0)", "i IN ({index}, {index})", "s IN ({text}, {text}, 'a')", "s IN (r, 'a')", "s IN (NULL, 'a')", "i IN (1, 2147483648)", "f IN (1e0, 1e-1)", "t IN ({moment}, u)", "d IN ({moment})", "i8 IN (300, 5)", "b IN (true, NULL)", "b IN (c)", "i IN (NULL)", "x IN (1, 2)", "ARRAY(i) IN (ARRAY(j), ARRAY(1))", "NAMED_STRUCT('p', b) IN (NAMED_STRUCT('p', c), NULL)"),
     exp.Like: ("s LIKE {like}", "s NOT LIKE {like}", "s LIKE {like}", "s LIKE ANY ({like}, {like})", "s NOT LIKE ALL ({like}, {like})", "s LIKE ALL ({like}, '%')"),
     exp.ILike: ("s ILIKE {like}", "s NOT ILIKE {like}"),
     exp.Escape: ("s LIKE 'under!_%' ESCAPE '!'", "s LIKE '%!%%' ESCAPE '!'"),

@@ -156,3 +156,17 @@ def test_rows_are_counted_and_named_as_in_postgresql() -> None:
     env.sql(text, dialect="postgres", state_ttl="forever").collect("found")
     found = env.execute("counts").collected["found"].to_pylist()[-1]
     assert (found["all_rows"], found["joined"], found["most"]) == (3, 1, 3)
+
+
+def test_literals_have_the_type_of_their_neighbours_in_postgresql() -> None:
+    env = rh.Environment(runtime="simulated")
+    text = """
+        SELECT n = '3' AS a, n + '2' AS b, '1' < n AS c, 2.5 > '-1.5' AS d, COALESCE(n, '5') AS e,
+            CASE WHEN n > 1 THEN n ELSE '7' END AS f, 'true' = (n = 3) AS g
+        FROM (VALUES (1), (3), (4)) AS t(n) WHERE n IN ('1', '3') AND n BETWEEN '2' AND '9'
+    """
+    env.sql(text, dialect="postgres").collect("found")
+    [row] = env.execute("literals").collected["found"].to_pylist()
+    assert [*row.values()] == [True, 5, True, True, 3, 3, True]
+    with pytest.raises(rh.SchemaError, match=r"'1\.5' is not a valid"):
+        env.sql("SELECT n = '1.5' AS a FROM (VALUES (1)) AS t(n)", dialect="postgres")

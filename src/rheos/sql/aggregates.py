@@ -20,6 +20,7 @@ from rheos.core.aggregates.units import mean_type, sum_type
 from rheos.core.errors import SchemaError
 from rheos.core.graph.types import from_polars
 from rheos.sql import types
+from rheos.sql.expressions.order_keys import is_ordered
 from rheos.sql.expressions.table import AGGREGATES, CAST, Compiler, Typed
 from rheos.sql.functions import UserAggregateCall, UserFunction
 from rheos.sql.grouping_sets import is_grouping
@@ -102,6 +103,7 @@ def _aggregated(compiler: Compiler, node: exp.Expr) -> AggregateCall:
         known is None
         or isinstance(call.this, exp.Order)
         or isinstance(call.args.get("quantile"), exp.Array)
+        or (isinstance(call, exp.Min | exp.Max) and _is_nested(compiler, call.this))
     ):
         return _listed(compiler, call, condition)
     flags, maker = known
@@ -113,6 +115,12 @@ def _aggregated(compiler: Compiler, node: exp.Expr) -> AggregateCall:
     made = maker(compiler, call, _keep_where(compiler.compile(call.this.expressions[0]), condition))
     of_distinct = _OF_DISTINCT.get(made.of)
     return _listed(compiler, call, condition) if of_distinct is None else replace(made, of=of_distinct)
+
+
+def _is_nested(compiler: Compiler, argument: exp.Expr) -> bool:
+    of = argument.expressions[0] if isinstance(argument, exp.Distinct) else argument
+    kind = compiler.compile(of).type
+    return isinstance(kind, pl.List | pl.Struct) and is_ordered(kind)
 
 
 def without_window(

@@ -176,7 +176,11 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> GroupedCol
         if value.type == types.NULL:
             value = compiler.cast(value, types.BOOLEAN)
         if not is_key_type(from_polars(pl.Schema({"key": value.type})).types[0]):
-            raise sql.wrong_type(f"{types.name(value.type)} cannot be a GROUP BY key", key, "CAST it")
+            raise sql.wrong_type(
+                f"{types.name(value.type)} cannot be a GROUP BY key",
+                key,
+                "group by its fields or elements, or TO_JSON",
+            )
         name = work.computed(named.name if named is not None else text, value)
         keys.append(name)
         found[text] = Typed(pl.col(name), value.type, key)

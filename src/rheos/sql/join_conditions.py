@@ -10,6 +10,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.sql.chains import halved
+from rheos.sql.expressions.comparisons import equal_keys
 from rheos.sql.expressions.intervals import interval_of
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.plan import ColumnRole, SqlColumn
@@ -150,7 +151,7 @@ class ColumnsOfSides:
         if len(roles) == 1 and roles & {ColumnRole.WINDOW_START, ColumnRole.WINDOW_END}:
             found.windows |= roles
             return
-        both, _ = compiler.common(pair, "a comparison")
+        both = equal_keys(compiler, pair, "a comparison")
         found.equal.append((both[0], both[1]))
 
     def _role(self, value: Typed) -> ColumnRole:

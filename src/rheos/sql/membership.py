@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from rheos.sql import types
 from rheos.sql.correlation import Correlation, correlation, with_group_keys
+from rheos.sql.expressions.comparisons import equal_keys
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import distinct, is_grouped
 from rheos.sql.joined_plans import AllRows, JoinKeys, JoinPlan
@@ -145,7 +146,7 @@ def _sides(planner: Planner, relation: SqlRelation, of: Membership, found: Corre
             "write WHERE x IN (SELECT y FROM ...)",
         )
     there = [Typed(pl.col(column.name), column.type, of.query) for column in inner.columns]
-    both = [compiler.common(pair, "IN")[0] for pair in zip(outer, there[: len(outer)], strict=True)]
+    both = [equal_keys(compiler, pair, "IN") for pair in zip(outer, there[: len(outer)], strict=True)]
     casts = [*(other for _, other in both), *there[len(outer) :]]
     names = _names(len(casts), relation.plan)
     columns = tuple(SqlColumn(name, each.type) for name, each in zip(names, casts, strict=True))

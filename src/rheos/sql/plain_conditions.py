@@ -14,6 +14,7 @@ _QUANTIFIED = (*_COMPARISONS, exp.Like, exp.ILike, exp.RegexpLike)
 _NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
 _FOUND = " found"
 _VALUE = " compared value"
+_ELEMENT = "element of the array"
 """Names that no query can contain."""
 
 
@@ -46,7 +47,7 @@ def _plain(node: exp.Expr) -> exp.Expr | None:
             return None
     if isinstance(right, exp.Anonymous) and right.name.upper() == "ALL":
         # A list after ALL looks like a call to sqlglot.
-        right = exp.All(this=exp.Tuple(expressions=right.expressions))
+        right = exp.All(this=_list_or_value(right.expressions))
     if isinstance(right, exp.Any | exp.All):
         return _quantified(node, right)
     if isinstance(node.this, exp.Tuple) and isinstance(right, exp.Tuple):
@@ -57,6 +58,13 @@ def _plain(node: exp.Expr) -> exp.Expr | None:
             equal = _equal(ours, theirs, standard=bool(node.meta.get(STANDARD_NULLS)))
             return equal if isinstance(node, exp.EQ | exp.NullSafeEQ) else exp.Not(this=equal)
     return None
+
+
+def _list_or_value(given: list[exp.Expr]) -> exp.Expr:
+    """Return the array in parentheses, or the list of several values or of one literal."""
+    if len(given) == 1 and not isinstance(given[0], exp.Literal | exp.Values | exp.Neg):
+        return given[0]
+    return exp.Tuple(expressions=given)
 
 
 def _is_list(nodes: Sequence[exp.Expr], of: type[exp.Expr]) -> bool:
@@ -126,8 +134,14 @@ def _quantified(node: exp.Expr, right: exp.Any | exp.All) -> exp.Expr | None:
         values = [of]
     elif is_any and isinstance(node, exp.EQ):
         return exp.ArrayContains(this=of.copy(), expression=node.this.copy())
-    else:
+    elif not isinstance(node, exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
         return None
+    else:
+        element = exp.to_identifier(_ELEMENT)
+        holds = exp.Lambda(this=_replace_right(node, element), expressions=[element.copy()])
+        if is_any:
+            return exp.Exists(this=of.copy(), expression=holds)
+        return exp.Anonymous(this="FORALL", expressions=[of.copy(), holds])
     parts = [_replace_right(node, value) for value in values]
     return exp.paren(_chained(exp.Or if is_any else exp.And, parts)) if parts else None
 

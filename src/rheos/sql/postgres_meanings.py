@@ -11,6 +11,7 @@ from rheos.sql.expressions.intervals import WHOLE_DAYS
 from rheos.sql.expressions.postgres_casts import PostgresCast
 from rheos.sql.expressions.postgres_json import returns_json
 from rheos.sql.expressions.row_order import STANDARD_NULLS, values_of_row
+from rheos.sql.expressions.untyped_literals import UNTYPED
 from rheos.sql.json_parser import JsonArrow, JsonObject
 from rheos.sql.postgres_parser import call
 from rheos.sql.postgres_patterns import java_pattern
@@ -178,6 +179,15 @@ def _collation(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
     return (node.this.copy(), "") if node.expression.name in ("C", "POSIX", "default") else None
 
 
+# --- literals -----------------------------------------------------------------------------------------
+
+
+def _literal(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
+    if node.is_string:
+        node.meta[UNTYPED] = True
+    return None
+
+
 # --- rows ---------------------------------------------------------------------------------------------
 
 
@@ -247,6 +257,7 @@ MEANINGS: dict[type[exp.Expr], Meaning] = {
     exp.RegexpILike: _pattern,
     exp.Collate: _collation,
     exp.Values: _values,
+    exp.Literal: _literal,
     exp.Count: _count,
     exp.Bracket: _bracket,
     JsonObject: _json_object,

@@ -251,8 +251,18 @@ class Planner:
             made = replace(made, columns=tuple(map(plain_column, made.columns)))
         if (clause := node.args.get("distinct")) is not None:
             self.sql.only(clause, (), " of DISTINCT")
+            self._check_distinct(made, clause)
             made = distinct(made)
         return made
+
+    def _check_distinct(self, plan: PlanNode, at: exp.Expr) -> None:
+        for column in plan.columns:
+            if isinstance(column.type, pl.List | pl.Struct):
+                raise self.sql.wrong_type(
+                    f"DISTINCT cannot take {column.name!r}, which is {types.name(column.type)}",
+                    at.parent,
+                    f"select its fields or elements, or TO_JSON({column.name})",
+                )
 
     def _filter_rows(self, relation: SqlRelation, conditions: Sequence[exp.Expr]) -> SqlRelation:
         """Return the rows for which all conditions hold. A bound on the row number becomes the first n

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import polars as pl
 from sqlglot import exp
 
@@ -17,6 +16,18 @@ from rheos.core.operators.over.event_time_over import OverColumns
 from rheos.core.operators.over.moving_frames import FrameSpec
 from rheos.sql import types
 from rheos.sql.copies import numbered_copies
+from rheos.sql.expressions.order_keys import (
+    END_OF_LIST,
+    END_OF_TEXT,
+    HEX,
+    digits_from_nine,
+    is_ordered,
+    order_key,
+    ordered_bits,
+    text_of_decimal,
+    text_of_number,
+    whole_number,
+)
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouped_plans import FIRST_BY_TIME, Dedup, OverPlan, RankedRows, TopN
 from rheos.sql.grouping import AT_ITS_END
@@ -192,10 +203,6 @@ def known_by_key(sql: SqlText, node: exp.Expr, plan: PlanNode, keys: list[str]) 
 # --- the order ----------------------------------------------------------------------------------------
 
 
-_DIGITS_OF_BIGINT = 18
-"""Digits of the widest decimals that are whole numbers of 64 bits, whatever their values."""
-
-
 @dataclass(frozen=True)
 class OrderTerm:
     """One expression of ORDER BY."""
@@ -211,18 +218,14 @@ class OrderTerm:
         first = bool(node.args.get("nulls_first", not desc))
         return OrderTerm(compiler.compile(node.this), desc, first != desc)
 
+    @property
+    def is_nested(self) -> bool:
+        return isinstance(self.value.type, pl.List | pl.Struct) and is_ordered(self.value.type)
+
     def number(self) -> pl.Expr | None:
         """Return integers in the same order; None if there is no such mapping."""
-        value, kind = self.value.expr, types.signed(self.value.type)
-        if kind == types.BOOLEAN or types.is_integer(kind):
-            number = value.cast(types.BIGINT)
-        elif types.is_timestamp(kind):
-            number = value.dt.epoch("us")
-        elif kind == types.DATE:
-            number = value.cast(types.INT).cast(types.BIGINT)
-        elif isinstance(kind, pl.Decimal) and kind.precision <= _DIGITS_OF_BIGINT:
-            number = value.to_physical().cast(types.BIGINT)
-        else:
+        number = whole_number(self.value.expr, types.signed(self.value.type))
+        if number is None:
             return None
         return number.fill_null(-(1 << 63) if self.null_is_least else (1 << 63) - 1)
 
@@ -241,60 +244,49 @@ def sorted_by(sql: SqlText, orders: Sequence[OrderTerm]) -> pl.Expr:
     if types.is_floating(kind):
         least = float("-inf") if first.null_is_least else float("inf")
         return value.cast(types.DOUBLE).fill_nan(float("inf")).fill_null(least)
-    if kind == types.TEXT:
-        return (pl.lit("x") + value).fill_null("" if first.null_is_least else "y")
+    if kind == types.TEXT or first.is_nested:
+        text = value if kind == types.TEXT else order_key(value, kind)
+        return (pl.lit("x") + text).fill_null("" if first.null_is_least else "y")
     raise sql.error(
         f"rows cannot be ordered by {types.name(kind)}", first.value.node, "CAST it to DOUBLE"
     )
 
 
 def _decimal_as_text(value: pl.Expr, kind: pl.Decimal, *, null_is_least: bool) -> pl.Expr:
-    """Return texts in the order of the values: a digit for the sign, then the digits. Each digit of a
-    negative number is subtracted from 9."""
-    digits = value.abs().cast(types.TEXT).str.zfill(kind.precision + 2)
-    signed = pl.when(value < 0).then(pl.lit("1") + _from_nine(digits)).otherwise(pl.lit("2") + digits)
-    return signed.fill_null("0" if null_is_least else "3").str.pad_end(kind.precision + 3, "0")
-
-
-def _from_nine(digits: pl.Expr) -> pl.Expr:
-    return digits.str.replace_many([*"0123456789"], [*"9876543210"])
+    """Return strings in the order of the values, with nulls in their place."""
+    text = text_of_decimal(value, kind).fill_null("0" if null_is_least else "3")
+    return text.str.pad_end(kind.precision + 3, "0")
 
 
 def _as_text(sql: SqlText, order: OrderTerm, *, flipped: bool) -> pl.Expr:
-    """Return strings of one length in the order of the values, or in reverse order."""
+    """Return strings in the order of the values, or in reverse order. None is the beginning of another
+    one."""
     number, kind = order.number(), order.value.type
     if number is None and isinstance(kind, pl.Decimal):
         text = _decimal_as_text(order.value.expr, kind, null_is_least=order.null_is_least)
-        return _from_nine(text) if flipped else text
+        return digits_from_nine(text) if flipped else text
     if number is None and types.is_floating(kind):
         bits = of_columns(_ordered_bits, [order.value.expr], types.BIGINT)
         number = bits.fill_null(-(1 << 63) if order.null_is_least else (1 << 63) - 1)
-    if number is None and kind == types.TEXT:
+    if number is None and (kind == types.TEXT or order.is_nested):
         # A digit of a byte's value sorts between both ends.
-        text = pl.lit("1") + order.value.expr.str.encode("hex") + pl.lit("!")
+        text = pl.lit("1") + order_key(order.value.expr, kind)
         text = text.fill_null("0" if order.null_is_least else "2")
-        return text.str.replace_many([*_HEX, "!"], [*reversed(_HEX), "~"]) if flipped else text
+        return text.str.replace_many([*_ALPHABET], [*_REVERSED]) if flipped else text
     if number is None:
         raise sql.error(
             f"rows cannot be ordered by {types.name(kind)}", order.value.node, "CAST it to DOUBLE"
         )
-    wide = number.cast(pl.Decimal(types.MOST_DIGITS, 0))
-    half = pl.lit(1 << 63, dtype=pl.Decimal(types.MOST_DIGITS, 0))
-    placed = half - 1 - wide if flipped else half + wide
-    return placed.cast(types.TEXT).str.zfill(20)
+    return text_of_number(number, flipped=flipped)
 
 
-_HEX = "0123456789abcdef"
+_ALPHABET = f"{END_OF_LIST}{END_OF_TEXT}.{HEX}"
+_REVERSED = f"~}}.{HEX[::-1]}"
 
 
 def _ordered_bits(columns: Sequence[pl.Series]) -> pl.Series:
-    """Return integers in the order of floats: NaN is the greatest, and -0.0 equals 0.0."""
     [values] = columns
-    numbers = values.cast(types.DOUBLE).fill_null(0.0).to_numpy() + 0.0
-    numbers = np.where(np.isnan(numbers), np.nan, numbers)
-    bits = numbers.view(np.int64)
-    ordered = pl.Series(values.name, np.where(bits < 0, bits ^ ((1 << 63) - 1), bits))
-    return ordered.set(values.is_null(), None)
+    return ordered_bits(values)
 
 
 # --- how many -----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from rheos.core.graph.changelog import Changes
 from rheos.core.operators.row_expressions import refusing
 from rheos.sql import types
 from rheos.sql.correlation import Correlation, correlation, with_group_keys
+from rheos.sql.expressions.comparisons import equal_keys
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import GroupedColumns, calls_in, is_grouped, spelled
 from rheos.sql.joined_plans import AllRows, JoinKeys, JoinPlan
@@ -116,7 +117,7 @@ def _with_value(
     one = Typed(pl.lit(0, dtype=types.INT), types.INT, node)
     outer = [compiler.compile(here) for here, _ in found.pairs] or [one]
     inner = [Typed(pl.col(each.name), each.type, node) for each in made.plan.columns[1:]] or [one]
-    both = [compiler.common(pair, "a comparison")[0] for pair in zip(outer, inner, strict=True)]
+    both = [equal_keys(compiler, pair, "a comparison") for pair in zip(outer, inner, strict=True)]
     left, keys = with_keys(plan, [here for here, _ in both], f"{name} of")
     left = rekeyed(left, keys)
     kind = made.plan.columns[0].type

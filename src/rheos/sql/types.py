@@ -178,7 +178,24 @@ def common(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
         assert isinstance(right.inner, pl.DataType)
         inner = common(signed(left.inner), signed(right.inner))
         return None if inner is None else pl.List(inner)
+    if isinstance(left, pl.Struct) and isinstance(right, pl.Struct):
+        return _common_struct(left, right)
     return None
+
+
+def _common_struct(left: pl.Struct, right: pl.Struct) -> pl.DataType | None:
+    """Return the struct with the names of the left one; fields belong together by their places."""
+    if len(left.fields) != len(right.fields):
+        return None
+    found: dict[str, pl.DataType] = {}
+    for one, other in zip(left.fields, right.fields, strict=True):
+        assert isinstance(one.dtype, pl.DataType)
+        assert isinstance(other.dtype, pl.DataType)
+        inner = common(signed(one.dtype), signed(other.dtype))
+        if inner is None:
+            return None
+        found[one.name] = inner
+    return pl.Struct(found)
 
 
 def fits(given: pl.DataType, to: pl.DataType) -> bool:
@@ -227,6 +244,8 @@ def cast(value: pl.Expr, kind: pl.DataType, to: pl.DataType) -> pl.Expr | None:
             return _to_timestamp(value, kind, to)
         case pl.List():
             return _to_list(value, kind, to)
+        case pl.Struct():
+            return _to_struct(value, kind, to)
         case pl.Binary():
             return value.cast(to) if kind == TEXT else None
         case pl.Duration():
@@ -241,6 +260,25 @@ def _to_list(value: pl.Expr, kind: pl.DataType, to: pl.List) -> pl.Expr | None:
     assert isinstance(to.inner, pl.DataType)
     element = cast(pl.element(), kind.inner, to.inner)
     return None if element is None else value.list.eval(element)
+
+
+def _to_struct(value: pl.Expr, kind: pl.DataType, to: pl.Struct) -> pl.Expr | None:
+    if not isinstance(kind, pl.Struct) or common(to, kind) != to:
+        return None
+    return of_columns(partial(_cast_fields, kind=kind, to=to), [value], to)
+
+
+def _cast_fields(columns: Sequence[pl.Series], kind: pl.Struct, to: pl.Struct) -> pl.Series:
+    [values] = columns
+    fields = []
+    for one, other in zip(kind.fields, to.fields, strict=True):
+        assert isinstance(one.dtype, pl.DataType)
+        assert isinstance(other.dtype, pl.DataType)
+        made = cast(pl.col(one.name), one.dtype, other.dtype)
+        assert made is not None, "they have a common type"
+        fields.append(made.alias(other.name))
+    found = values.struct.unnest().select(fields).to_struct(values.name)
+    return found.set(values.is_null(), None)
 
 
 _RANGES: Final[dict[type[pl.DataType], int]] = {

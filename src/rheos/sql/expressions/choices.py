@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
-from rheos.sql.expressions.comparisons import _compared
+from rheos.sql.expressions.comparisons import compared
 from rheos.sql.expressions.table import ANY, NUMBER, Compiler, Typed, computes, function
 from rheos.sql.java_numbers import best_real
 
@@ -28,7 +28,7 @@ def case(compiler: Compiler, node: exp.Case) -> Typed:
             conditions.append(rest.condition(branch.this, "WHEN").expr)
         else:
             both = [asked, rest.compile(branch.this)]
-            left, right = _compared(compiler, both, "CASE")
+            left, right = compared(compiler, both, "CASE")
             conditions.append(left == right)
         results.append(rest.where(conditions[-1]).compile(branch.args["true"]))
         rest = rest.where(~conditions[-1].fill_null(False))
@@ -95,7 +95,7 @@ def decode(compiler: Compiler, node: exp.DecodeCase) -> Typed:
     last = rest.pop() if len(rest) % 2 else None
     conditions = []
     for value in rest[::2]:
-        left, right = _compared(compiler, [of, value], "DECODE")
+        left, right = compared(compiler, [of, value], "DECODE")
         conditions.append(left.eq_missing(right))
     return chosen_of(compiler, node, conditions, rest[1::2], last)
 
@@ -115,7 +115,7 @@ def coalesce(compiler: Compiler, node: exp.Coalesce) -> Typed:
 def nullif(compiler: Compiler, node: exp.Nullif) -> Typed:
     compiler.sql.only(node, ("this", "expression"))
     value, other = compiler.compile(node.this), compiler.compile(node.expression)
-    left, right = _compared(compiler, [value, other], "NULLIF")
+    left, right = compared(compiler, [value, other], "NULLIF")
     return Typed(
         pl.when((left == right).fill_null(False)).then(None).otherwise(value.expr), value.type, node
     )
@@ -125,8 +125,12 @@ def nullif(compiler: Compiler, node: exp.Nullif) -> Typed:
 def extreme(compiler: Compiler, node: exp.Greatest | exp.Least) -> Typed:
     compiler.sql.only(node, ("this", "expressions", "ignore_nulls"))
     values = [compiler.compile(each) for each in (node.this, *node.expressions)]
-    exprs = _compared(compiler, values, "GREATEST" if isinstance(node, exp.Greatest) else "LEAST")
+    exprs = compared(compiler, values, "GREATEST" if isinstance(node, exp.Greatest) else "LEAST")
     _, kind = compiler.common(values, "GREATEST")
+    if isinstance(kind, pl.List | pl.Struct):
+        raise compiler.sql.wrong_type(
+            f"GREATEST and LEAST take no {types.name(kind)}", node, "compare its fields or elements"
+        )
     if not types.is_floating(kind):
         made = pl.max_horizontal if isinstance(node, exp.Greatest) else pl.min_horizontal
         return Typed(made(exprs), kind, node)

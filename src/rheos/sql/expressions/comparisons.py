@@ -13,8 +13,10 @@ from rheos.sql import types
 from rheos.sql.chains import halved
 from rheos.sql.expressions.json_standard import is_json
 from rheos.sql.expressions.literals import literal_value
+from rheos.sql.expressions.order_keys import is_ordered, order_key
 from rheos.sql.expressions.row_order import STANDARD_NULLS, RowValues, values_of_row
 from rheos.sql.expressions.table import TEXT, Compiler, Typed, computes, function
+from rheos.sql.expressions.untyped_literals import read_as
 
 _COMPARED: dict[type[exp.Expr], Any] = {
     exp.EQ: lambda a, b: a == b,
@@ -35,21 +37,51 @@ def comparison(compiler: Compiler, node: exp.Expr) -> Typed:
         rows = [RowValues.of(compiler, node.args[name]) for name in ("this", "expression")]
         order = rows[0].order(compiler, rows[1], standard=bool(node.meta.get(STANDARD_NULLS)))
         return Typed(_COMPARED[type(node)](order, pl.lit(0, dtype=pl.Int8())), types.BOOLEAN, node)
-    values = [compiler.compile(node.args[name]) for name in ("this", "expression")]
-    left, right = _compared(compiler, values, "a comparison")
+    values = _operands(compiler, (node.this, node.expression))
+    left, right = compared(compiler, values, "a comparison")
     return Typed(_COMPARED[type(node)](left, right), types.BOOLEAN, node)
 
 
-def _compared(compiler: Compiler, values: list[Typed], where: str) -> list[pl.Expr]:
+def _operands(compiler: Compiler, nodes: Sequence[exp.Expr]) -> list[Typed]:
+    """Compile operands; (a, b) next to a struct is one. Raise ProgramError or SchemaError."""
+    others = [compiler.compile(each) for each in nodes if not isinstance(each, exp.Tuple)]
+    if not any(isinstance(each.type, pl.Struct) for each in others):
+        return [compiler.compile(each) for each in nodes]
+    return [
+        _as_struct(compiler, each) if isinstance(each, exp.Tuple) else compiler.compile(each)
+        for each in nodes
+    ]
+
+
+def _as_struct(compiler: Compiler, row: exp.Tuple) -> Typed:
+    parts = {f"col{place}": compiler.compile(each) for place, each in enumerate(row.expressions, 1)}
+    made = pl.struct(part.expr.alias(name) for name, part in parts.items())
+    return Typed(made, pl.Struct({name: part.type for name, part in parts.items()}), row)
+
+
+def compared(compiler: Compiler, values: list[Typed], where: str) -> list[pl.Expr]:
+    """Return the values in one type for which comparisons of Polars have the meaning of SQL: arrays and
+    structs become strings in their order. Raise SchemaError."""
     made, kind = compiler.common(values, where)
     if kind == types.NULL:
         # Polars does not compare nulls without a type.
         made = [compiler.cast(each, types.BOOLEAN) for each in made]
-    if isinstance(kind, pl.Struct | pl.List):
+    if not isinstance(kind, pl.Struct | pl.List):
+        return [each.expr for each in made]
+    if not is_ordered(kind):
         raise compiler.sql.wrong_type(
             f"{types.name(kind)} cannot be compared", values[0].node, "compare its fields or elements"
         )
-    return [each.expr for each in made]
+    return [order_key(each.expr, kind) for each in made]
+
+
+def equal_keys(compiler: Compiler, pair: Sequence[Typed], where: str) -> list[Typed]:
+    """Return values in one type, as keys that are equal if the values are. Raise SchemaError."""
+    both, kind = compiler.common(pair, where)
+    if not isinstance(kind, pl.List | pl.Struct):
+        return both
+    keys = compared(compiler, both, where)
+    return [Typed(key, types.TEXT, each.node) for key, each in zip(keys, both, strict=True)]
 
 
 @computes(exp.Is)
@@ -75,7 +107,7 @@ def between(compiler: Compiler, node: exp.Between) -> Typed:
         above = row.order(compiler, least, standard=standard) >= 0
         return Typed(above & (row.order(compiler, most, standard=standard) <= 0), types.BOOLEAN, node)
     values = [compiler.compile(node.args[name]) for name in ("this", "low", "high")]
-    value, low, high = _compared(compiler, values, "BETWEEN")
+    value, low, high = compared(compiler, values, "BETWEEN")
     return Typed((value >= low) & (value <= high), types.BOOLEAN, node)
 
 
@@ -91,11 +123,12 @@ def among(compiler: Compiler, node: exp.In) -> Typed:
     if not node.expressions:
         raise compiler.sql.error("IN needs at least one value", node, "write x IN (1, 2)")
     value = compiler.compile(node.this)
-    constants = [_constant_of(compiler, each) for each in node.expressions]
+    given = [read_as(compiler.sql, each, value.type) for each in node.expressions]
+    constants = [_constant_of(compiler, each) for each in given]
     if None not in constants:
-        return _among_constants(compiler, node, value, constants)
-    others = [compiler.compile(each) for each in node.expressions]
-    value_expr, *exprs = _compared(compiler, [value, *others], "IN")
+        return _among_constants(compiler, node, value, [*zip(given, constants, strict=True)])
+    operands = _operands(compiler, [node.this, *given])
+    value_expr, *exprs = compared(compiler, operands, "IN")
     # As with OR: null if the value equals none of them and one of them is null.
     found = halved([value_expr == each for each in exprs], operator.or_)
     return Typed(found, types.BOOLEAN, node)
@@ -113,15 +146,15 @@ def _among_constants(
     compiler: Compiler,
     node: exp.In,
     value: Typed,
-    constants: Sequence[tuple[Any, pl.DataType] | None],
+    constants: Sequence[tuple[exp.Expr, tuple[Any, pl.DataType] | None]],
 ) -> Typed:
     """Return one column for all constants of a type: there may be thousands of them."""
     of_type: dict[pl.DataType, list[tuple[Any, exp.Expr]]] = {}
-    for each, known in zip(node.expressions, constants, strict=True):
+    for each, known in constants:
         assert known is not None, "all of them are constants"
         of_type.setdefault(known[1], []).append((known[0], each))
     ones = [compiler.compile(same[0][1]) for same in of_type.values()]
-    [expr, *firsts] = _compared(compiler, [value, *ones], "IN")
+    [expr, *firsts] = compared(compiler, [value, *ones], "IN")
     to = types.constant(firsts[0]).dtype
     columns = []
     for kind, same in of_type.items():

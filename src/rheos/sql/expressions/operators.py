@@ -37,6 +37,7 @@ def _numbers(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, Ty
 def as_numbers(compiler: Compiler, left: Typed, right: Typed) -> tuple[Typed, Typed]:
     """Return both operands as numbers. Raise SchemaError if one is not a number."""
     known = []
+    left, right = compiler.with_typed_literals((left, right))
     for value in (left, right):
         kind = types.signed(value.type)
         if not types.is_number(kind) and kind != types.NULL:

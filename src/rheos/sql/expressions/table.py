@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from rheos.core.errors import SchemaError
 from rheos.sql import types
+from rheos.sql.expressions.untyped_literals import UNTYPED, read_as
 from rheos.sql.text import WRITTEN_NAME, SqlText, as_sql, kind
 
 
@@ -157,6 +158,7 @@ class Compiler:
         timed = next((each.type for each in values if _is_time(each.type)), None)
         if timed is not None:
             values = [self.cast_text(each, timed) for each in values]
+        values = self.with_typed_literals(values)
         for value in values:
             both = types.common(kind, types.signed(value.type))
             if both is None:
@@ -168,6 +170,19 @@ class Compiler:
                 )
             kind = both
         return [self.cast(value, kind) for value in values], kind
+
+    def with_typed_literals(self, values: Sequence[Typed]) -> Sequence[Typed]:
+        """Return the values with untyped literals of the type of the others."""
+        is_untyped = [bool(each.node.meta.get(UNTYPED)) for each in values]
+        others = (each.type for each, untyped in zip(values, is_untyped, strict=True) if not untyped)
+        kind = next((each for each in others if each not in (types.NULL, types.TEXT)), None)
+        if kind is None or not any(is_untyped):
+            return values
+        nodes = (read_as(self.sql, each.node, kind) for each in values)
+        return [
+            each if node is each.node else self.compile(node)
+            for node, each in zip(nodes, values, strict=True)
+        ]
 
     def cast_text(self, value: Typed, to: pl.DataType) -> Typed:
         """Return a constant string as the type that it is compared with."""
