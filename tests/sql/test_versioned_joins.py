@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.sql.current_rows import with_current_rows
+from rheos.sql.processing_time_joins import with_current_rows
 from rheos.testing import OperatorExample, Right
 from rheos.testing.harness import replay
 from tests.patterns.test_operator import MODES

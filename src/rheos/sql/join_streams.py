@@ -10,11 +10,11 @@ import polars as pl
 
 from rheos.core.graph.changelog import Changes
 from rheos.sql import types
-from rheos.sql.current_rows import with_current_rows
 from rheos.sql.grouping import AT_ITS_END
 from rheos.sql.joined_plans import AllRows, AsOfArrival, AsOfTime, CloseInTime, InOneWindow, JoinPlan
 from rheos.sql.nullable_keys import any_value, not_null, selected, with_changes
 from rheos.sql.plan import ColumnRole, SqlColumn
+from rheos.sql.processing_time_joins import with_current_rows
 from rheos.sql.windows import OF_WINDOWS, last_time, window_names
 
 if TYPE_CHECKING:
