@@ -92,6 +92,11 @@ class ChunkBuffer:
     # -------------------------------------------------------------------------
 
     @property
+    def is_finished(self) -> bool:
+        """Whether the thread has given all chunks."""
+        return self._is_finished
+
+    @property
     def is_closing(self) -> bool:
         """Whether the thread must end."""
         return self._is_closing

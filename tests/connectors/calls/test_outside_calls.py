@@ -105,10 +105,10 @@ def read_changes(port: int) -> None:
     error."""
     probe = Probe()
     feed = ChangeFeed(changes(port), probe.context())
-    feed.open(None, None)
+    reader = feed.open(None, None)
 
     def is_away() -> bool:
-        feed.next_chunk()
+        reader.poll(1)
         return probe.counts.get(AWAY, 0) >= 2
 
     wait_for(is_away, 60)

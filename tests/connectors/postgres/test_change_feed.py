@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rheos.connectors import chunk_buffer
 from rheos.connectors.postgres import change_feed
 from rheos.connectors.postgres.change_feed import ChangeFeed, ReadTable
 from rheos.connectors.postgres.change_positions import ChangesPosition, SnapshotRange
@@ -68,7 +69,8 @@ def feed_of(server: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Chang
     none: Any = None
     feed = ChangeFeed(ReadTable(server, "public", "t", "t", "rheos_t", none, False), none)
     monkeypatch.setattr(change_feed, "time", clock)
-    monkeypatch.setattr(feed, "_lock", OftenWoken(clock))
+    monkeypatch.setattr(chunk_buffer, "time", clock)
+    monkeypatch.setattr(feed._buffer, "_lock", OftenWoken(clock))
     return feed
 
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,6 +22,7 @@ import pyarrow as pa
 
 from rheos.connectors.calls.bounded_calls import BoundedCalls
 from rheos.connectors.calls.outside_calls import thread
+from rheos.connectors.chunk_buffer import BufferedChunk, BufferReader, ChunkBuffer
 from rheos.connectors.postgres.change_positions import ChangesPosition, SnapshotRange
 from rheos.connectors.postgres.change_rows import ChangeRows
 from rheos.connectors.postgres.change_translation import ChangeTranslation
@@ -42,18 +42,9 @@ from rheos.connectors.postgres.slots import (
 from rheos.connectors.postgres.snapshot import SnapshotBlock, TableSnapshot
 from rheos.connectors.postgres.watched_session import STATEMENT, ServerCheck, WatchedSession
 from rheos.connectors.unreachable_servers import SERVERS_AWAY
-from rheos.core.connectors.contract import (
-    EndOfSplit,
-    Pending,
-    Polled,
-    ReaderContext,
-    SourceClient,
-    SplitReader,
-)
+from rheos.core.connectors.contract import ReaderContext, SourceClient
 from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError, unexpected
-from rheos.core.protocol.elements import Batch
 
-AHEAD_BYTES = 1 << 25
 AWAY = "server_away"
 """Counter of the times when the server was unreachable, or ended the stream."""
 _CHUNK_ROWS = 8192
@@ -65,7 +56,7 @@ _IN_USE_PAUSE_S = 0.5
 _IN_USE_MARGIN_S = 20.0
 """Seconds added to the time after which the server drops a reader that was lost."""
 _END_WITHIN_S = 10.0
-_ROW_BYTES = 64
+_ROOM_WITHIN_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -85,68 +76,33 @@ class ReadTable:
         return f"the changes of {self.schema}.{self.name} cannot be read"
 
 
-@dataclass(frozen=True)
-class ChangeChunk:
-    rows: Batch
-    at: Callable[[int], ChangesPosition]
-    """Position after this number of rows, which is more than 0 and less than all."""
-    after: ChangesPosition
-
-    @property
-    def size_bytes(self) -> int:
-        held: int = self.rows.nbytes
-        count: int = self.rows.num_rows
-        return held + _ROW_BYTES * count
-
-
 class ChangeFeed(SourceClient):
     """Feed of one subtask; the source has one split."""
 
     def __init__(self, table: ReadTable, ctx: ReaderContext) -> None:
         self._table = table
-        self._ctx = ctx
+        self._buffer = ChunkBuffer(ctx)
         self._thread: threading.Thread | None = None
         self._at = ChangesPosition()
         """Position up to which it has read. Once the thread runs, only the thread uses it."""
         self._end_lsn: int | None = None
-        self._failed: RheosError | None = None
         self._session: ServerSession | None = None
-        self._lock = threading.Condition()
-        # Attributes guarded by the lock:
-        self._closing = False
-        self._chunks: deque[ChangeChunk] = deque()
-        self._finished = False
-        self._ahead_bytes = 0
-        self._counts: Counter[str] = Counter()
+        self._progress_at_s = 0.0
+        self._lock = threading.Lock()
+        # Guarded by the lock:
         self._confirmed_lsn = 0
         """Position of the last checkpoint: the server may remove earlier entries."""
 
     # --- calls from the reader, in the mailbox
     # -----------------------------------------------------------
 
-    def open(self, position: bytes | None, end_lsn: int | None) -> ChangesReader:
+    def open(self, position: bytes | None, end_lsn: int | None) -> BufferReader:
         self._at = ChangesPosition() if position is None else ChangesPosition.decode(position)
         self._end_lsn = end_lsn
-        reader = ChangesReader(self, self._at)
+        reader = BufferReader(self._buffer, self._at)
         self._thread = thread(self._run, "rheos-postgres")
         self._thread.start()
         return reader
-
-    def next_chunk(self) -> ChangeChunk | EndOfSplit | None:
-        """Return the next chunk; None if none is available now. After the last chunk, raise the error
-        that ended the thread, if any."""
-        with self._lock:
-            counts, self._counts = self._counts, Counter()
-            for name, times in counts.items():
-                self._ctx.count(name, times)
-            if self._chunks:
-                chunk = self._chunks.popleft()
-                self._ahead_bytes -= chunk.size_bytes
-                self._lock.notify()
-                return chunk
-            if self._failed is not None:
-                raise self._failed
-            return EndOfSplit() if self._finished else None
 
     # --- calls from the subtask
     # --------------------------------------------------------------------------
@@ -156,8 +112,7 @@ class ChangeFeed(SourceClient):
             lsn = ChangesPosition.decode(position).lsn
             with self._lock:
                 self._confirmed_lsn = max(self._confirmed_lsn, lsn)
-                is_read = self._finished
-            if is_read:
+            if self._buffer.is_finished:
                 # The thread has ended, which reports this to the server while it reads.
                 session = RetryingSession(self._table.options, self._table.doing)
                 try:
@@ -166,9 +121,7 @@ class ChangeFeed(SourceClient):
                     session.close()
 
     def close(self) -> None:
-        with self._lock:
-            self._closing = True
-            self._lock.notify()
+        self._buffer.close()
         if self._thread is not None:
             session = self._session
             if session is not None:
@@ -198,14 +151,11 @@ class ChangeFeed(SourceClient):
             )
         except Exception as error:
             failed = unexpected(error)
-        with self._lock:
-            self._failed = None if self._closing else failed
-            self._finished = failed is None
-        self._ctx.wake()
+        self._buffer.end(failed)
 
     def _read(self) -> None:
         tries = 0
-        while not self._closing:
+        while not self._buffer.is_closing:
             at = self._at
             try:
                 self._begin()
@@ -222,9 +172,9 @@ class ChangeFeed(SourceClient):
             if not may_pass(error):
                 raise error from None
             tries = 0 if self._at != at else tries + 1
-            self._count(AWAY)
+            self._buffer.count(AWAY)
             SERVERS_AWAY.failed(self, error.what)
-            self._pause(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)])
+            self._buffer.pause(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)])
 
     def _begin(self) -> None:
         """Check that the slot exists and retains all entries from this position on."""
@@ -260,13 +210,13 @@ class ChangeFeed(SourceClient):
         its `wal_sender_timeout` has passed."""
         name = self._table.slot
         until_s = time.monotonic() + sender_timeout_s(session) + _IN_USE_MARGIN_S
-        while (slot := find_slot(session, name)).is_active and not self._closing:
+        while (slot := find_slot(session, name)).is_active and not self._buffer.is_closing:
             if time.monotonic() >= until_s:
                 raise ConfigurationError(
                     f"the replication slot {name} is in use",
                     hint="each job needs its own slot: choose another name with slot=",
                 )
-            self._pause(_IN_USE_PAUSE_S)
+            self._buffer.pause(_IN_USE_PAUSE_S)
         return slot
 
     def _read_snapshot(self) -> None:
@@ -280,12 +230,12 @@ class ChangeFeed(SourceClient):
             blocks = snapshot.blocks(parts[-1].upto if parts else None)
             while (block := watched.do(lambda session: next(blocks, None))) is not None:
                 self._at = self._give_block(block, parts, snapshot.part)
-                if self._closing:
+                if self._buffer.is_closing:
                     return
             self._at = msgspec.structs.replace(
                 self._at, parts=(*parts, snapshot.part), in_snapshot=False
             )
-            self._give(ChangeChunk(_no_rows(self._table.rows), lambda row: self._at, self._at))
+            self._give(BufferedChunk(_no_rows(self._table.rows), lambda row: self._at, self._at))
         finally:
             self._session = None
             watched.close()
@@ -300,7 +250,7 @@ class ChangeFeed(SourceClient):
             return msgspec.structs.replace(before, parts=(*parts, upto))
 
         after = at(block.rows.num_rows)
-        self._give(ChangeChunk(block.rows, at, after))
+        self._give(BufferedChunk(block.rows, at, after))
         return after
 
     def _read_stream(self) -> bool:
@@ -310,7 +260,7 @@ class ChangeFeed(SourceClient):
         stream = self._opened_stream()
         check = ServerCheck(table.options, table.doing)
         try:
-            while not self._closing and not translation.finished:
+            while not self._buffer.is_closing and not translation.finished:
                 waits = False
                 for received in stream.received(_WAIT_S):
                     if received.payload is not None:
@@ -384,79 +334,31 @@ class ChangeFeed(SourceClient):
             def at(row: int) -> ChangesPosition:
                 return ChangesPosition(parts, False, *places[row - 1], after.timeline)
 
-            self._give(ChangeChunk(gathered.batch(), at, after))
+            self._give(BufferedChunk(gathered.batch(), at, after))
         elif after.lsn > self._at.lsn and (
             translation.finished or time.monotonic() >= self._progress_at_s
         ):
             # Later entries are changes of other tables: the server need not keep them for this job.
-            self._give(ChangeChunk(_no_rows(self._table.rows), lambda row: after, after))
+            self._give(BufferedChunk(_no_rows(self._table.rows), lambda row: after, after))
         else:
             return
         self._progress_at_s = time.monotonic() + _PROGRESS_EVERY_S
         self._at = after
 
-    _progress_at_s = 0.0
-
     # --- helpers
     # ----------------------------------------------------------------------------------------
 
-    def _give(self, chunk: ChangeChunk) -> None:
+    def _give(self, chunk: BufferedChunk) -> None:
         """Enqueue a chunk. If many chunks are buffered, as during a snapshot, wait."""
-        with self._lock:
-            while self._ahead_bytes >= AHEAD_BYTES and not self._closing and self._session is not None:
-                self._lock.wait(_WAIT_S)
-            self._ahead_bytes += chunk.size_bytes
-            self._chunks.append(chunk)
-        self._ctx.wake()
+        while self._session is not None and not self._buffer.wait_for_room(_ROOM_WITHIN_S):
+            pass
+        self._buffer.give(chunk)
 
     def _wait_for_room(self, stream: ReplicationStream) -> None:
         """Wait until there is room in the buffer, and send keepalives to the server meanwhile."""
-        while self._ahead_bytes >= AHEAD_BYTES and not self._closing:
-            with self._lock:
-                self._lock.wait(1.0)
+        while not self._buffer.wait_for_room(_ROOM_WITHIN_S):
             stream.confirm(self._confirmed_lsn)
             stream.send_status()
-
-    def _pause(self, pause_s: float) -> None:
-        """Sleep, but return early if the feed is closed. Notifications for chunks do not end it."""
-        until_s = time.monotonic() + pause_s
-        with self._lock:
-            while not self._closing and (left_s := until_s - time.monotonic()) > 0:
-                self._lock.wait(left_s)
-
-    def _count(self, name: str) -> None:
-        with self._lock:
-            self._counts[name] += 1
-        self._ctx.wake()
-
-
-class ChangesReader(SplitReader):
-    """Reader that returns the chunks of a feed."""
-
-    def __init__(self, feed: ChangeFeed, position: ChangesPosition) -> None:
-        self._feed = feed
-        self._position = position
-        self._chunk: ChangeChunk | None = None
-        self._row = 0
-
-    def poll(self, max_rows: int) -> Polled:
-        if self._chunk is None:
-            found = self._feed.next_chunk()
-            if found is None:
-                return Pending()
-            if isinstance(found, EndOfSplit):
-                return found
-            self._chunk, self._row = found, 0
-        chunk, begin = self._chunk, self._row
-        self._row = min(begin + max_rows, chunk.rows.num_rows)
-        if self._row == chunk.rows.num_rows:
-            self._position, self._chunk = chunk.after, None
-        else:
-            self._position = chunk.at(self._row)
-        return chunk.rows.slice(begin, self._row - begin)
-
-    def position(self) -> bytes:
-        return self._position.encode()
 
 
 def _no_rows(of: ChangeRows) -> Any:
