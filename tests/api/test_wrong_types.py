@@ -57,6 +57,7 @@ CALLS: dict[Callable[..., Any], dict[str, Any]] = {
     rh.cassandra.sink: {"table": "k.t", "hosts": "a"},
     rh.tables.sink: {"target": "t"},
     rh.delta.sink: {"path": "out"},
+    rh.iceberg.source: {"table": "a.t", "catalog": {"type": "in-memory"}},
     rh.iceberg.sink: {"table": "a.t", "catalog": {"type": "in-memory"}},
     rh.socket.source: {"address": "a:1"},
     rh.http.source: {"port": 8080, "schema": {"n": int}},

@@ -102,6 +102,8 @@ def _stand_ins(records: dict[str, type]) -> dict[str, Any]:
         # These need a server.
         "rh.postgres.changes": rows["Order"],
         "rh.mysql.changes": rows["Order"],
+        "rh.delta.source": rows["Order"],
+        "rh.iceberg.source": rows["Order"],
         "rh.postgres.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),
         # These need a job.
         "rh.Environment.execute": MagicMock(),

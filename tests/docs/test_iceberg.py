@@ -33,6 +33,8 @@ def test_a_job_writes_a_table_that_others_query(
     by_shop = capsys.readouterr().out
     run("largest.py")
     largest = capsys.readouterr().out
+    run("large.py")
+    assert capsys.readouterr().out.count("'order'") == 4  # 596 to 599, of which the total is half.
     for shop in range(3):
         totals = [number * 0.5 for number in range(shop, 600, 3)]
         assert str(sum(totals)) in by_shop, by_shop

@@ -1,4 +1,6 @@
-"""Tables of Apache Iceberg, without Spark and without jars: `iceberg.sink(...)`."""
+"""Tables of Apache Iceberg, without Spark and jars: `iceberg.source(...)` and `iceberg.sink(...)`."""
 
 from rheos.connectors.iceberg.sink import IcebergSink as IcebergSink
 from rheos.connectors.iceberg.sink import sink as sink
+from rheos.connectors.iceberg.source import IcebergSource as IcebergSource
+from rheos.connectors.iceberg.source import source as source

@@ -53,6 +53,8 @@ def _plain_type(kind: pa.DataType) -> pa.DataType | None:
     return None
 
 
+FIELD_ID = b"PARQUET:field_id"
+"""Key of a column's field id in its metadata."""
 TYPES = TableTypes("Iceberg", "iceberg.sink", _plain_type, _WIDER)
 
 

@@ -34,9 +34,9 @@ class IcebergTableCommitter(Committer):
         files = [self._decoded(committable) for committable in committables]
         if files:
             steps = append_steps(files)
-            log = IcebergLog(self.target, self._sink(files[0]))
-            target = self.target
-            lone_call(target.catalog, target.name, "append to", lambda: take(steps, log))
+            target, sink = self.target, self._sink(files[0])
+            log = IcebergLog(target, sink)
+            lone_call(target.catalog, target.name, "append to", lambda: take(steps, log), sink)
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
         """IC7: files that no snapshot contains are left for the table's own cleaning."""

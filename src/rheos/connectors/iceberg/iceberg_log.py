@@ -18,7 +18,7 @@ from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.delta.epoch_append import Append, TableVersion, UncertainAppendError
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.iceberg.catalogs import IcebergCatalog, OneAttemptCatalog
-from rheos.connectors.iceberg.columns import TYPES, arrow_schema
+from rheos.connectors.iceberg.columns import FIELD_ID, TYPES, arrow_schema
 from rheos.connectors.iceberg.library import library
 from rheos.connectors.iceberg.partitioning import Partitioning, parsed_terms, terms_of
 from rheos.core.connectors.outages import is_outage
@@ -36,10 +36,10 @@ T = TypeVar("T")
 
 TABLE_CALL = OutsideCall(
     server="Iceberg table",
-    call="sink: the driver inspects or creates the table, and appends the files of a checkpoint",
+    call="source: list files; sink: inspect or create the table, append the files of a checkpoint",
     limit_s=600.0,
     limit="10 min for the whole append",
-    then="the sink waits and reports it; other sinks continue. The sink makes no other call until "
+    then="the sink waits and reports it; others continue. It makes no other call until "
     "this one returns. It then reads the table's newest metadata, which shows whether the files are in "
     "it, and appends the rest",
 )
@@ -53,16 +53,24 @@ _NEW_TABLE = {
     "write.metadata.delete-after-commit.enabled": "true",
 }
 """Properties of a new table, which bound its number of small metadata files."""
-FIELD_ID = b"PARQUET:field_id"
 
 
-def lone_call(catalog: IcebergCatalog, name: str, doing: str, work: Callable[[], T]) -> T:
-    """Make a call with a time limit, if no abandoned call for the same table is under way.
+def lone_call(
+    catalog: IcebergCatalog, name: str, doing: str, work: Callable[[], T], user: str = ""
+) -> T:
+    """Make a call with a time limit, if no abandoned one for the same purpose is under way.
+
+    Args:
+        catalog: the catalog of the table.
+        name: name of the table.
+        doing: what the call is for, such as "append to".
+        work: makes the call, in another thread.
+        user: the sink that makes the call; others may make one at the same time.
 
     Raises:
         UnavailableError: the call has made no progress for `TABLE_CALL.limit_s`.
     """
-    key, limit_s = (catalog.key, name), TABLE_CALL.limit_s
+    key, limit_s = (catalog.key, name, doing, user), TABLE_CALL.limit_s
     doing = f"{doing} the Iceberg table {name}"
     return _CALLS.run(key, doing, limit_s, lambda progressed: work(), quiet_s=_USUAL_S)
 
@@ -100,7 +108,7 @@ def found_target(
         ConfigurationError: the table cannot be read, created or written.
     """
     errors = library("exceptions")
-    with _inspecting(name):
+    with inspecting(name):
         tables = catalog.load()
         for left in reversed(range(_CREATED_WITHIN)):
             try:
@@ -302,7 +310,7 @@ def decoded_statistics(encoded: str) -> Any:
 
 
 @contextmanager
-def _inspecting(name: str) -> Iterator[None]:
+def inspecting(name: str) -> Iterator[None]:
     """Translate errors in the block to ConfigurationError. Catalogs raise errors of many libraries."""
     try:
         yield

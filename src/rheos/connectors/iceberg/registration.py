@@ -7,6 +7,7 @@ CONNECTOR = ConnectorRegistration(
     name="iceberg",
     title="Apache Iceberg",
     module="rheos.connectors.iceberg",
+    source="source",
     sink="sink",
     deliveries={SinkGuarantee.EXACTLY_ONCE: ""},
     sql_options={"catalog.": SqlOption("catalog")},

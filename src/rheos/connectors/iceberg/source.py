@@ -1,0 +1,222 @@
+"""Source of an Iceberg table: `iceberg.source("shop.orders", catalog=...)`.
+
+It reads the data files of one snapshot, and on request the files that later snapshots append. A split
+is a data file; its id is the file's path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.connectors.files.chunks import Chunk, ChunkDecoder, ChunkReader
+from rheos.connectors.files.parquet import START, ParquetDecoder, open_parquet
+from rheos.connectors.iceberg.catalogs import IcebergCatalog, catalog_of
+from rheos.connectors.iceberg.columns import FIELD_ID, TYPES, arrow_schema
+from rheos.connectors.iceberg.iceberg_log import inspecting, lone_call
+from rheos.connectors.iceberg.partitioning import terms_of
+from rheos.connectors.iceberg.registration import CONNECTOR
+from rheos.connectors.iceberg.table_files import AppendedSnapshots, snapshot_files
+from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.schemas import resolve
+from rheos.core.errors import InputError, ProgramError, SchemaError
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.site import located_at_call
+
+
+@located_at_call
+def source(
+    table: str,
+    *,
+    catalog: str | Mapping[str, str] = "default",
+    schema: Any = None,
+    snapshot: int | None = None,
+    discover: Duration | None = None,
+) -> IcebergSource:
+    """Read the rows of an Iceberg table: those of one snapshot, or also those that are appended later.
+
+    ```python
+    orders = env.from_source(rh.iceberg.source("shop.orders", catalog="lake"))
+    ```
+
+    Args:
+        table: the name of the table in its catalog, with its namespace.
+        catalog: the properties or the name of the catalog, as for `iceberg.sink`.
+        schema: the columns to read: a dataclass, a pyarrow.Schema or a dict. By default all columns.
+        snapshot: the id of the snapshot to read; by default the newest one when the program is built.
+            0 is the empty table before the first snapshot.
+        discover: interval at which to look for appended rows ("10s"); the source never ends. It needs
+            `snapshot`, so that each restart begins at the same one.
+
+    Returns:
+        The source, for `env.from_source`. It is bounded unless `discover` is set.
+
+    Raises:
+        ProgramError: An argument is invalid, or lacks another that it needs.
+        SchemaError: The table does not have the columns.
+        ConfigurationError: The table cannot be read, or the library `pyiceberg` is not installed.
+    """
+    CONNECTOR.client()
+    if not isinstance(table, str) or "." not in table:
+        raise ProgramError(
+            f"{table!r} is not a table in a namespace", hint='write rh.iceberg.source("shop.orders")'
+        )
+    if snapshot is not None and (isinstance(snapshot, bool) or not isinstance(snapshot, int)):
+        raise ProgramError(
+            f"snapshot={snapshot!r} is not the id of a snapshot",
+            hint="table.inspect.snapshots() of pyiceberg lists them",
+        )
+    if discover is not None and snapshot is None:
+        raise ProgramError(
+            "discover= needs snapshot=, so that each restart of the job begins at the same snapshot",
+            hint="write snapshot=0 for all rows that were ever appended",
+        )
+    interval_ms = None if discover is None else duration_ms(discover)
+    of = catalog_of(catalog)
+    wanted = None if schema is None else resolve(schema)
+
+    def inspect() -> tuple[int, pa.Schema, frozenset[str]]:
+        with inspecting(table):
+            found = of.load().load_table(table)
+            newest = found.current_snapshot()
+            partitions = terms_of(found.spec(), found.schema())
+            identities = {term.column for term in partitions if term.transform == "identity"}
+            number = (newest.snapshot_id if newest else 0) if snapshot is None else snapshot
+            return number, arrow_schema(found.schema()), frozenset(identities)
+
+    number, columns, identities = lone_call(of, table, "inspection of", inspect)
+    ids = {each.name: int(each.metadata[FIELD_ID]) for each in columns}
+    plain = [each.remove_metadata().with_type(TYPES.stored_type(each.type)) for each in columns]
+    rows, record = (pa.schema(plain), None) if wanted is None else wanted
+    for each in rows:
+        if each.name not in ids:
+            raise SchemaError(
+                f"the table {table} has no column {each.name!r}", hint=f"it has {', '.join(ids)}"
+            )
+    return IcebergSource(
+        table, of, number, rows, ids, identities, record, interval_ms, bounded=interval_ms is None
+    )
+
+
+@dataclass(frozen=True)
+class IcebergSource(Source):
+    """Source that `iceberg.source` creates."""
+
+    table: str
+    catalog: IcebergCatalog
+    snapshot: int
+    schema: pa.Schema
+    ids: Mapping[str, int]
+    """Field ids of the table's columns."""
+    identities: frozenset[str]
+    """Columns by whose values the table is partitioned."""
+    record: type | None = None
+    discovery_ms: int | None = None
+    bounded: bool = True
+    appended: AppendedSnapshots = field(default_factory=AppendedSnapshots, compare=False, repr=False)
+
+    def record_class(self) -> type | None:
+        return self.record
+
+    def endless(self, split: Split) -> bool:
+        return False
+
+    def as_of_now(self) -> IcebergSource:
+        return replace(self, discovery_ms=None)
+
+    def reading(self, columns: frozenset[str]) -> IcebergSource | None:
+        kept = [each for each in self.schema if not each.nullable or each.name in columns]
+        return None if len(kept) == len(self.schema) else replace(self, schema=pa.schema(kept))
+
+    def splits(self) -> Sequence[Split]:
+        paths = lone_call(self.catalog, self.table, "listing of", self._paths)
+        return [Split(path, b"") for path in paths]
+
+    def _paths(self) -> list[str]:
+        with inspecting(self.table):
+            table = self.catalog.load().load_table(self.table)
+            paths = snapshot_files(table, self.snapshot)
+            return paths if self.bounded else paths + self.appended.after(table, self.snapshot)
+
+    def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
+        # The newest snapshot is another one now; the job continues with the files of its first run.
+        return [split for split in splits if split.id in known] if self.bounded else splits
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        start = START if position is None else position
+        decoder = FieldIdDecoder(split.id, self.schema, self.ids, self.identities, start)
+        return ChunkReader(split.id, decoder, start, ctx)
+
+    def describe(self) -> str:
+        then = "" if self.bounded else ", then what is appended"
+        return f"Iceberg table {self.table}, snapshot {self.snapshot}{then}"
+
+
+class FieldIdDecoder(ChunkDecoder):
+    """Decoder of a data file. It finds columns by their field ids, because their names may have
+    changed. Columns that the table got later are null."""
+
+    counts = "row"
+
+    def __init__(
+        self,
+        path: str,
+        schema: pa.Schema,
+        ids: Mapping[str, int],
+        identities: frozenset[str],
+        position: bytes,
+    ) -> None:
+        self._path = path
+        self._schema = schema
+        self._ids = ids
+        self._identities = identities
+        self._position = position
+        self._rows: ParquetDecoder | None = None
+        self._names: dict[str, str] = {}
+        """Names in the file, by those in the table."""
+
+    def read(self) -> Chunk | None:
+        if self._rows is None:
+            self._rows = self._opened()
+        chunk = self._rows.read()
+        if chunk is None:
+            return None
+        columns = [self._column(each, chunk.batch) for each in self._schema]
+        return replace(chunk, batch=pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def _opened(self) -> ParquetDecoder:
+        file = open_parquet(self._path)
+        in_file = file.schema_arrow
+        by_id = {
+            int(each.metadata[FIELD_ID]): each.name
+            for each in in_file
+            if each.metadata and FIELD_ID in each.metadata
+        }
+        # A file without ids was added to the table by another program, and has the table's names.
+        by_name = {} if by_id else {name: name for name in in_file.names}
+        for name in self._schema.names:
+            found = by_id.get(self._ids[name]) or by_name.get(name)
+            if found is not None:
+                self._names[name] = found
+        read = [self._schema.field(name).with_name(found) for name, found in self._names.items()]
+        # The number of rows is that of any column.
+        columns = pa.schema(read or [in_file.field(0)])
+        return ParquetDecoder(self._path, columns, position=self._position, opened=lambda: file)
+
+    def _column(self, column: pa.Field, rows: pa.RecordBatch) -> pa.Array:
+        if column.name in self._names:
+            return rows.column(self._names[column.name])
+        if not column.nullable or column.name in self._identities:
+            raise InputError(
+                f"{self._path} has no column {column.name!r}",
+                hint="select other columns by schema=; the source reads no value of a partition from "
+                "the table's metadata",
+            )
+        return pa.nulls(rows.num_rows, column.type)
+
+    def close(self) -> None:
+        if self._rows is not None:
+            self._rows.close()
