@@ -2,6 +2,9 @@
 
 The probes are in `tests/sql/probes.py`. A probe runs if its rows equal DuckDB's. It is refused if the
 error points to a place in the query. Everything else is wrong, and then the exit code is 1.
+
+With `--spark`, print how many examples of Spark's functions have Spark's result, for each group of
+functions, such as `math`. The examples are those of the installed PySpark.
 """
 
 from __future__ import annotations
@@ -10,14 +13,20 @@ import argparse
 import contextlib
 import io
 import sys
+from collections import Counter
 from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
+
+from pyspark.sql import SparkSession
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import rheos as rh
 from tests.sql.compare import found_by_duckdb, found_by_rheos
 from tests.sql.probes import PROBES, Probe
+from tests.sql.spark_examples import SETTINGS, Verdict, examples
+from tests.sql.spark_examples import judged as judged_by_spark
 
 
 def judged(probe: Probe) -> tuple[str, str]:
@@ -52,12 +61,45 @@ def report(features: Iterable[str], *, refused: bool) -> int:
     return faults
 
 
+def report_of_spark(groups: Iterable[str], *, refused: bool) -> int:
+    """Print a line for each group of Spark's functions, and their total. Return 0."""
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    session = builder.config(map=SETTINGS).getOrCreate()
+    wanted, verdicts = {*groups}, [*Verdict]
+    total: Counter[Verdict] = Counter()
+    print(f"{'functions':18}  {'  '.join(verdicts)}  share")
+    for group, some in groupby(examples(session), key=lambda each: each.group):
+        if wanted and group not in wanted:
+            continue
+        found = [(example, *judged_by_spark(session, example)) for example in some]
+        counts = Counter(verdict for _, verdict, _ in found)
+        total += counts
+        _print_shares(group, counts)
+        for example, verdict, why in found:
+            if verdict is Verdict.DIFFERS or (refused and verdict is Verdict.REFUSED):
+                print(f"    {verdict}: {example.sql}\n        {why}")
+    _print_shares("total", total)
+    session.stop()
+    return 0
+
+
+def _print_shares(name: str, counts: Counter[Verdict]) -> None:
+    """Print the number of each verdict, and the share of the examples that are not left out."""
+    computed = counts.total() - counts[Verdict.LEFT_OUT]
+    share = f"{counts[Verdict.AGREES] / computed:5.0%}" if computed else "    -"
+    numbers = "  ".join(f"{counts[each]:{len(each)}}" for each in Verdict)
+    print(f"{name:18}  {numbers}  {share}", flush=True)
+
+
 def main() -> None:
     """Read the arguments, and print the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("features", nargs="*", metavar="FEATURE", help=", ".join(PROBES))
     parser.add_argument("--refused", action="store_true", help="list refused probes with their errors")
+    parser.add_argument("--spark", action="store_true", help="run the examples of Spark's functions")
     said = parser.parse_args()
+    if said.spark:
+        sys.exit(report_of_spark(said.features, refused=said.refused))
     if unknown := {*said.features} - {*PROBES}:
         parser.error(f"unknown features {sorted(unknown)}; the features are {', '.join(PROBES)}")
     sys.exit(1 if report(said.features or PROBES, refused=said.refused) else 0)

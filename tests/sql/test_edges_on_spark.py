@@ -152,7 +152,10 @@ _SINCE = {
     "TRY_MAKE_TIMESTAMP": "4.0",
     **dict.fromkeys(("IS_VALID_UTF8", "MAKE_VALID_UTF8", "VALIDATE_UTF8", "TRY_VALIDATE_UTF8"), "4.0"),
     "QUOTE": "4.1",
-    **dict.fromkeys(("JARO_WINKLER", "HMAC"), "4.3"),
+    **dict.fromkeys(("JARO_WINKLER", "HMAC", "TO_BASE32", "FROM_BASE32"), "4.3"),
+    **dict.fromkeys(("CAST(VARIANT_", "CAST(TRY_VARIANT_"), "4.3"),
+    **dict.fromkeys(("VECTOR_", "IS_VALID_VARIANT"), "4.2"),
+    "SCHEMA_OF_VARIANT": "4.0",
 }
 """Version of Spark that has functions, by what their names begin with."""
 _NEWER = {"SPLIT(s, '', 2)": "4.1", "ASINH(": "4.2"}

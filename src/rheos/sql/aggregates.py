@@ -19,7 +19,7 @@ from rheos.core.aggregates import Agg
 from rheos.core.aggregates.units import mean_type, sum_type
 from rheos.core.errors import SchemaError
 from rheos.core.graph.types import from_polars
-from rheos.sql import types
+from rheos.sql import spark_list_aggregates, types
 from rheos.sql.expressions.order_keys import is_ordered
 from rheos.sql.expressions.table import AGGREGATES, CAST, Compiler, Typed
 from rheos.sql.functions import UserAggregateCall, UserFunction
@@ -245,7 +245,7 @@ def _count_if(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCall
 
 
 def _number(compiler: Compiler, node: exp.Expr, value: Typed) -> Typed:
-    number = types.signed(value.type)
+    number = types.DOUBLE if value.type == types.NULL else types.signed(value.type)
     if not types.is_number(number):
         raise compiler.wrong_type(f"{kind(node)} takes numbers", value, CAST)
     return compiler.cast(value, number)
@@ -343,6 +343,7 @@ def _percentile(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCa
     return AggregateCall(value, lambda column: agg.quantile(column, float(share)), types.DOUBLE)
 
 
+assert spark_list_aggregates  # It registers aggregates over lists.
 AGGREGATES.extend(node for node in LIST_AGGREGATES if node not in AGGREGATES)
 
 

@@ -11,6 +11,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from rheos.sql import expressions
 from rheos.sql.database_parser import DatabaseParser
+from rheos.sql.spark_aggregates import SPARK_AGGREGATES
 from rheos.sql.text import SQLGLOT_FAILURES, WRITTEN_NAME
 
 _AROUND_CALLS = (exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
@@ -30,6 +31,7 @@ def _regexp_extract(args: Sequence[exp.Expr]) -> exp.Expr:
 class CallParser(DatabaseParser):
     FUNCTIONS = {
         **{name: made for name, made in DatabaseParser.FUNCTIONS.items() if name not in _OWN},
+        **SPARK_AGGREGATES,
         "REGEXP_EXTRACT": _regexp_extract,
         "REGEXP": exp.RegexpLike.from_arg_list,
         "MEAN": exp.Avg.from_arg_list,

@@ -126,6 +126,7 @@ class StreamSql(Spark):
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'"]
+        HEX_STRINGS = [(f"{sign}{space}'", "'") for sign in "Xx" for space in ("", " ")]
         KEYWORDS = {
             **{k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if k not in _AS_ONE_STRING},
             "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,

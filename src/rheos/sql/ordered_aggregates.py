@@ -134,7 +134,7 @@ LIST_AGGREGATES: dict[type[exp.Expr], tuple[tuple[str, ...], Maker]] = {}
 """By node: the names of its arguments after the first, and the function that makes the aggregate."""
 
 
-def _of_lists(*nodes: type[exp.Expr], knows: Sequence[str] = ()) -> Callable[[Maker], Maker]:
+def of_lists(*nodes: type[exp.Expr], knows: Sequence[str] = ()) -> Callable[[Maker], Maker]:
     def register(maker: Maker) -> Maker:
         for node in nodes:
             LIST_AGGREGATES[node] = (tuple(knows), maker)
@@ -143,18 +143,18 @@ def _of_lists(*nodes: type[exp.Expr], knows: Sequence[str] = ()) -> Callable[[Ma
     return register
 
 
-@_of_lists(exp.ArrayAgg, knows=("nulls_excluded",))
+@of_lists(exp.ArrayAgg, knows=("nulls_excluded",))
 def _array_agg(call: ListCall) -> OfList:
     return call.list_of()
 
 
-@_of_lists(exp.ArrayUniqueAgg)
+@of_lists(exp.ArrayUniqueAgg)
 def _collect_set(call: ListCall) -> OfList:
     of = call.list_of()
     return OfList(of.value, of.type, lambda values: of.result(values).list.unique().list.sort())
 
 
-@_of_lists(exp.GroupConcat, knows=("separator",))
+@of_lists(exp.GroupConcat, knows=("separator",))
 def _string_agg(call: ListCall) -> OfList:
     separator = call.node.args.get("separator")
     between = "," if separator is None else call.constant(separator, "a constant separator")
@@ -167,13 +167,13 @@ def _string_agg(call: ListCall) -> OfList:
     return OfList(of.value, types.TEXT, joined)
 
 
-@_of_lists(exp.First, exp.FirstValue, exp.AnyValue)
+@of_lists(exp.First, exp.FirstValue, exp.AnyValue)
 def _first(call: ListCall) -> OfList:
     of = call.list_of()
     return OfList(of.value, call.value.type, lambda values: of.result(values).list.first())
 
 
-@_of_lists(exp.Last, exp.LastValue)
+@of_lists(exp.Last, exp.LastValue)
 def _last(call: ListCall) -> OfList:
     of = call.list_of()
     return OfList(of.value, call.value.type, lambda values: of.result(values).list.last())
@@ -196,12 +196,12 @@ def _sort_by(call: ListCall, *, greatest: bool) -> OfList:
     )
 
 
-@_of_lists(exp.ArgMin, knows=("expression", "count"))
+@of_lists(exp.ArgMin, knows=("expression", "count"))
 def _min_by(call: ListCall) -> OfList:
     return _sort_by(call, greatest=False)
 
 
-@_of_lists(exp.ArgMax, knows=("expression", "count"))
+@of_lists(exp.ArgMax, knows=("expression", "count"))
 def _max_by(call: ListCall) -> OfList:
     return _sort_by(call, greatest=True)
 
@@ -217,27 +217,27 @@ def _extreme(call: ListCall, *, greatest: bool) -> OfList:
     )
 
 
-@_of_lists(exp.Min)
+@of_lists(exp.Min)
 def _least(call: ListCall) -> OfList:
     return _extreme(call, greatest=False)
 
 
-@_of_lists(exp.Max)
+@of_lists(exp.Max)
 def _greatest(call: ListCall) -> OfList:
     return _extreme(call, greatest=True)
 
 
-@_of_lists(exp.Median)
+@of_lists(exp.Median)
 def _median(call: ListCall) -> OfList:
     return over(call.list_of(call.number()), types.DOUBLE, lambda values: values.median())
 
 
-@_of_lists(exp.Quantile, exp.PercentileCont, knows=("quantile", "expression"))
+@of_lists(exp.Quantile, exp.PercentileCont, knows=("quantile", "expression"))
 def _percentile(call: ListCall) -> OfList:
     return _of_shares(call, call.list_of(call.number()), types.DOUBLE, interpolated)
 
 
-@_of_lists(exp.PercentileDisc, exp.ApproxQuantile, knows=("quantile", "expression", "accuracy"))
+@of_lists(exp.PercentileDisc, exp.ApproxQuantile, knows=("quantile", "expression", "accuracy"))
 def _percentile_of_values(call: ListCall) -> OfList:
     def found(values: pl.Expr, share: float) -> pl.Expr:
         place = (values.len() * share).ceil().cast(types.BIGINT) - 1
@@ -269,7 +269,7 @@ def _share(call: ListCall, argument: exp.Expr | None) -> float:
     return float(share)
 
 
-@_of_lists(exp.Mode, knows=("deterministic",))
+@of_lists(exp.Mode, knows=("deterministic",))
 def _mode(call: ListCall) -> OfList:
     # If several values are equally frequent, the least one.
     return over(call.list_of(), call.value.type, lambda values: values.mode(maintain_order=True).min())
@@ -285,21 +285,21 @@ def _bits(compute: OfValues) -> Maker:
     return maker
 
 
-_of_lists(exp.BitwiseAndAgg)(_bits(lambda values: values.bitwise_and()))
-_of_lists(exp.BitwiseOrAgg)(_bits(lambda values: values.bitwise_or()))
-_of_lists(exp.BitwiseXorAgg)(_bits(lambda values: values.bitwise_xor()))
+of_lists(exp.BitwiseAndAgg)(_bits(lambda values: values.bitwise_and()))
+of_lists(exp.BitwiseOrAgg)(_bits(lambda values: values.bitwise_or()))
+of_lists(exp.BitwiseXorAgg)(_bits(lambda values: values.bitwise_xor()))
 
 
 def _of_numbers(compute: OfValues) -> Maker:
     return lambda call: over(call.list_of(call.number()), types.DOUBLE, compute)
 
 
-_of_lists(exp.Stddev, exp.StddevSamp)(_of_numbers(lambda values: values.std()))
-_of_lists(exp.StddevPop)(_of_numbers(lambda values: values.std(ddof=0)))
-_of_lists(exp.Variance)(_of_numbers(lambda values: values.var()))
-_of_lists(exp.VariancePop)(_of_numbers(lambda values: values.var(ddof=0)))
-_of_lists(exp.Skewness)(_of_numbers(lambda values: values.skew()))
-_of_lists(exp.Kurtosis)(_of_numbers(lambda values: values.kurtosis()))
+of_lists(exp.Stddev, exp.StddevSamp)(_of_numbers(lambda values: values.std()))
+of_lists(exp.StddevPop)(_of_numbers(lambda values: values.std(ddof=0)))
+of_lists(exp.Variance)(_of_numbers(lambda values: values.var()))
+of_lists(exp.VariancePop)(_of_numbers(lambda values: values.var(ddof=0)))
+of_lists(exp.Skewness)(_of_numbers(lambda values: values.skew()))
+of_lists(exp.Kurtosis)(_of_numbers(lambda values: values.kurtosis()))
 
 
 def _of_pairs(
@@ -331,15 +331,15 @@ _PAIRS: dict[type[exp.Expr], Maker] = {
     exp.RegrR2: _of_pairs(r2),
 }
 for _node, _pairs in _PAIRS.items():
-    _of_lists(_node, knows=("expression",))(_pairs)
+    of_lists(_node, knows=("expression",))(_pairs)
 
 
-_of_lists(exp.ApproxDistinct)(
+of_lists(exp.ApproxDistinct)(
     lambda call: over(call.list_of(), types.BIGINT, lambda values: values.n_unique().cast(types.BIGINT))
 )
 
 
-@_of_lists(JsonArrayAgg, JsonObjectAgg, knows=("expression", "on_null"))
+@of_lists(JsonArrayAgg, JsonObjectAgg, knows=("expression", "on_null"))
 def _json_of(call: ListCall) -> OfList:
     """Return JSON_ARRAYAGG, without NULL by default, and JSON_OBJECTAGG, with null for NULL."""
     keys, clause = isinstance(call.node, JsonObjectAgg), call.node.args.get("on_null")

@@ -59,7 +59,7 @@ from rheos.sql.set_statement import time_to_live
 from rheos.sql.stars import columns_of_star, star_of, with_counted_columns
 from rheos.sql.syntax_errors import WINDOWS
 from rheos.sql.text import SqlText, as_sql, number_of
-from rheos.sql.values import value_rows
+from rheos.sql.values import typed_value_rows, value_rows
 from rheos.sql.window_clauses import OverClauses
 from rheos.sql.windows import WINDOW_COLUMNS, WindowCall, by_the_clock, is_clock, window_call
 
@@ -113,7 +113,7 @@ class Planner:
                 self.sql.only(node, ("this",))
                 return planner.query(node.this)
             case exp.Values():
-                return value_rows(self.sql, node)
+                return typed_value_rows(self.sql, node)
         raise self.sql.error("this is not a query", node, "write SELECT ... FROM ...")
 
     def _without_effect(self, node: exp.Expr) -> exp.Expr:

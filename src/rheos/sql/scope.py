@@ -9,6 +9,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.core.errors import ProgramError
+from rheos.sql import types
 from rheos.sql.clause_names import DATABASES
 from rheos.sql.expressions.nested_values import field
 from rheos.sql.expressions.table import Compiler, Typed
@@ -85,6 +86,8 @@ class NameScope:
                 f"use it in a window: TABLE(TUMBLE(TABLE t, DESCRIPTOR({found.name}), INTERVAL "
                 "'10' SECONDS))",
             )
+        if found.column.type == types.NULL:
+            return Typed(pl.lit(None), types.NULL, node)
         typed = Typed(pl.col(found.column.name), found.column.type, node)
         for name in rest:
             if not isinstance(typed.type, pl.Struct):

@@ -32,19 +32,30 @@ def value_rows(sql: SqlText, node: exp.Values, kinds: Sequence[pl.DataType] | No
                 f"{len(row)}, not {len(rows[0])}",
                 given,
             )
-    series = []
+    series, columns = [], []
     for place in range(len(rows[0])):
         if kinds is not None and len(kinds) == len(rows[0]):
             given = [compiler.assigned(row[place], kinds[place]) for row in rows]
         else:
             given = [compiler.compile(row[place]) for row in rows]
         values, kind = compiler.common(given, "VALUES")
-        if kind == types.NULL:
-            raise sql.wrong_type(
-                "a column that is always NULL has no type", rows[0][place], "write CAST(NULL AS STRING)"
-            )
-        cells = [types.constant(value.expr.cast(kind)) for value in values]
-        series.append(pl.concat(cells).alias(f"{node.meta.get(COLUMN_STEM, 'col')}{place + 1}"))
+        columns.append(SqlColumn(f"{node.meta.get(COLUMN_STEM, 'col')}{place + 1}", kind))
+        # A column of nulls has no type yet: what reads it determines the type.
+        stored = types.BOOLEAN if kind == types.NULL else kind
+        cells = [types.constant(value.expr.cast(stored)) for value in values]
+        series.append(pl.concat(cells).alias(columns[-1].name))
     frame = pl.DataFrame(series)
     table = frame.rechunk().to_arrow().cast(from_polars(frame.schema)).combine_chunks()
-    return ValueRows(table, tuple(SqlColumn(*each) for each in frame.schema.items()))
+    return ValueRows(table, tuple(columns))
+
+
+def typed_value_rows(sql: SqlText, node: exp.Values) -> ValueRows:
+    """Return the rows of VALUES as a query. Raise SchemaError if a column has only nulls."""
+    made = value_rows(sql, node)
+    first = node.expressions[0]
+    for column, value in zip(made.columns, first.expressions or [first], strict=True):
+        if column.type == types.NULL:
+            raise sql.wrong_type(
+                "a column that is always NULL has no type", value, "write CAST(NULL AS STRING)"
+            )
+    return made

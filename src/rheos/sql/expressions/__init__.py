@@ -47,6 +47,7 @@ from rheos.sql.expressions import (
     time_zones,
     times,
     variant_functions,
+    vector_functions,
 )
 from rheos.sql.expressions.table import NAMED as NAMED
 
@@ -92,5 +93,6 @@ MODULES = (
     time_zones,
     times,
     variant_functions,
+    vector_functions,
 )
 """Modules that register expressions."""

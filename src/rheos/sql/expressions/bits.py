@@ -10,12 +10,13 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.core.graph.row_functions import of_columns, of_one_length
-from rheos.sql import types
+from rheos.sql import bitmaps, types
 from rheos.sql.expressions.table import (
     SMALL_WHOLE,
     TEXT,
     WHOLE,
     Compiler,
+    Takes,
     Typed,
     computes,
     computes_named,
@@ -82,6 +83,29 @@ def getbit(value: pl.Expr, place: pl.Expr) -> pl.Expr:
     there = place.is_between(0, 63)
     shifted = of_columns(partial(_shifted, how="shiftright"), [value, place], types.BIGINT)
     return pl.when(there).then((shifted & 1).cast(pl.Int8()))
+
+
+# --- bitmaps ------------------------------------------------------------------------------------------
+
+
+@function(exp.BitmapBitPosition, {"this": WHOLE}, types.BIGINT)
+def bitmap_bit_position(this: pl.Expr) -> pl.Expr:
+    """Return the place of the integer in its bitmap: 1 is the first of a bitmap."""
+    below = (bitmaps.BITS - this % bitmaps.BITS) % bitmaps.BITS
+    return pl.when(this > 0).then((this - 1) % bitmaps.BITS).otherwise(below)
+
+
+@function(exp.BitmapBucketNumber, {"this": WHOLE}, types.BIGINT)
+def bitmap_bucket_number(this: pl.Expr) -> pl.Expr:
+    return this // bitmaps.BITS + (this % bitmaps.BITS != 0).cast(types.BIGINT)
+
+
+_BITMAP = Takes("a BINARY", lambda kind: kind == pl.Binary(), pl.Binary())
+
+
+@function(exp.BitmapCount, {"this": _BITMAP}, types.BIGINT)
+def bitmap_count(this: pl.Expr) -> pl.Expr:
+    return of_values(bitmaps.count, [this], types.BIGINT)
 
 
 # --- digits -------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from rheos.sql.expressions.json_standard import is_json
 from rheos.sql.expressions.literals import literal_value
 from rheos.sql.expressions.order_keys import is_ordered, order_key
 from rheos.sql.expressions.row_order import STANDARD_NULLS, RowValues, values_of_row
-from rheos.sql.expressions.table import TEXT, Compiler, Typed, computes, function
+from rheos.sql.expressions.table import TEXT_OF_BYTES, Compiler, Typed, computes, function
 from rheos.sql.expressions.untyped_literals import read_as
 
 _COMPARED: dict[type[exp.Expr], Any] = {
@@ -172,16 +172,16 @@ def _among_constants(
 # --- parts of strings ---------------------------------------------------------------------------------
 
 
-@function(exp.StartsWith, {"this": TEXT, "expression": TEXT}, types.BOOLEAN)
+@function(exp.StartsWith, {"this": TEXT_OF_BYTES, "expression": TEXT_OF_BYTES}, types.BOOLEAN)
 def starts_with(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
     return this.str.starts_with(expression)
 
 
-@function(exp.EndsWith, {"this": TEXT, "expression": TEXT}, types.BOOLEAN)
+@function(exp.EndsWith, {"this": TEXT_OF_BYTES, "expression": TEXT_OF_BYTES}, types.BOOLEAN)
 def ends_with(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
     return this.str.ends_with(expression)
 
 
-@function(exp.Contains, {"this": TEXT, "expression": TEXT}, types.BOOLEAN)
+@function(exp.Contains, {"this": TEXT_OF_BYTES, "expression": TEXT_OF_BYTES}, types.BOOLEAN)
 def contains(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
     return this.str.contains(expression, literal=True)

@@ -84,6 +84,36 @@ def _of_base64(text: str) -> bytes | None:
         return None
 
 
+@function(exp.ToBase32, {"this": BYTES}, types.TEXT)
+def to_base32(this: pl.Expr) -> pl.Expr:
+    return of_values(_base32, [this], types.TEXT)
+
+
+def _base32(data: bytes) -> str:
+    return base64.b32encode(data).decode()
+
+
+@function(exp.FromBase32, {"this": TEXT}, _BINARY)
+def from_base32(this: pl.Expr) -> pl.Expr:
+    return of_values(_of_base32, [this], _BINARY)
+
+
+_BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+
+
+def _of_base32(text: str) -> bytes:
+    """Return the bytes of the digits before the padding. Other characters are ignored, as are bits that
+    fill no byte."""
+    bits = count = 0
+    for char in text.partition("=")[0]:
+        digit = _BASE32.find(char.upper()) if char.isascii() else -1
+        if digit >= 0:
+            bits, count = bits << 5 | digit, count + 5
+    if count % 40 == 5:  # A single digit of eight makes a byte with the digit before it, as in Spark.
+        return (bits >> 5).to_bytes(count // 8, "big") + bytes([bits >> 2 & 0xFF])
+    return (bits >> count % 8).to_bytes(count // 8, "big")
+
+
 @computes_named("to_binary", "try_to_binary")
 def to_binary(compiler: Compiler, node: exp.Anonymous) -> Typed:
     """Compile TO_BINARY(text[, 'hex']), also of 'base64' and 'utf-8'."""

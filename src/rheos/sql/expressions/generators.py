@@ -16,7 +16,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.core.graph.row_functions import of_columns
-from rheos.sql import json_values, types
+from rheos.sql import json_values, types, variant_edits, variants
 from rheos.sql.expressions.array_functions import inner_type
 from rheos.sql.expressions.arrays import listed
 from rheos.sql.expressions.json_functions import JSON_TEXT, json_object_keys, json_tuple
@@ -32,6 +32,7 @@ from rheos.sql.expressions.table import (
     computes_named,
     optional,
 )
+from rheos.sql.expressions.variant_functions import VARIANT
 from rheos.sql.list_rows import PLACE, zip_elements
 from rheos.sql.text import SqlText, kind, number_of
 from rheos.sql.value_functions import of_values
@@ -147,7 +148,7 @@ def named(sql: SqlText, rows: RowsOfCall, names: Sequence[str], at: exp.Expr) ->
 Generator: TypeAlias = Callable[[Compiler, exp.Anonymous], RowsOfCall]
 GENERATORS: dict[str, Generator] = {}
 """Functions that return rows, by their names in lower case."""
-ONE_OF_A_QUERY = {"explode", "posexplode", "inline", "stack", "json_tuple"}
+ONE_OF_A_QUERY = {"explode", "posexplode", "inline", "stack", "json_tuple", "variant_explode"}
 """Spark's functions, of which SELECT takes one, without the suffix `_outer`."""
 
 
@@ -191,6 +192,8 @@ def _single_argument(compiler: Compiler, node: exp.Anonymous) -> exp.Expr:
     if len(node.expressions) != 1:
         raise compiler.sql.error(f"{kind(node)} takes one ARRAY or MAP", node, _EXAMPLE)
     given: exp.Expr = node.expressions[0]
+    if isinstance(given, exp.Kwarg) and given.name.casefold() in ("collection", "input"):
+        given = given.expression
     return given
 
 
@@ -289,6 +292,18 @@ _RANGE = (WHOLE, optional(WHOLE), optional(WHOLE))
 @generates("json_tuple")
 def tuple_of_json(compiler: Compiler, node: exp.Anonymous) -> RowsOfCall:
     return RowsOfCall.of_fields(json_tuple(compiler, node))
+
+
+_CHILD = pl.Struct({"pos": types.INT, "key": types.TEXT, "value": types.VARIANT})
+
+
+@generates("variant_explode", "variant_explode_outer")
+def variant_explode(compiler: Compiler, node: exp.Anonymous) -> RowsOfCall:
+    given = exp.Anonymous(this=node.this, expressions=[_single_argument(compiler, node)])
+    [value] = compiler.given(given, (VARIANT,))
+    of = pl.List(_CHILD)
+    made = of_values(variant_edits.children, [variants.documents(value.expr)], of)
+    return replace(RowsOfCall.of_fields(Typed(made, of, node)), is_outer=_outer(node))
 
 
 # --- PostgreSQL ---------------------------------------------------------------------------------------

@@ -7,15 +7,25 @@ from sqlglot import exp
 from rheos.sql.expressions.table import Compiler, Typed, computes_named
 from rheos.sql.text import kind
 
-_TYPES = ("bigint", "double", "float", "integer")
+_OF_KLL = ("agg", "get_n", "get_quantile", "get_rank", "merge", "to_string")
+_OF_TUPLES = ("difference", "intersection", "union")
 _SKETCHES = (
     *("count_min_sketch", "hll_sketch_agg", "hll_sketch_estimate", "hll_union", "hll_union_agg"),
-    *("approx_top_k_accumulate", "approx_top_k_combine", "approx_top_k_estimate"),
+    *(f"approx_top_k_{part}" for part in ("accumulate", "combine", "estimate")),
     *(f"theta_{part}" for part in ("sketch_agg", "sketch_estimate", "union", "union_agg")),
     *(f"theta_{part}" for part in ("difference", "intersection", "intersection_agg")),
-    *(f"kll_sketch_agg_{of}" for of in _TYPES),
-    *(f"tuple_sketch_agg_{of}" for of in _TYPES),
+    *(f"kll_sketch_{part}_{of}" for part in _OF_KLL for of in ("bigint", "double", "float")),
+    *(f"kll_merge_agg_{of}" for of in ("bigint", "double", "float")),
+    *(f"tuple_{part}_{of}" for part in _OF_TUPLES for of in ("double", "integer")),
+    *(f"tuple_{part}_theta_{of}" for part in _OF_TUPLES for of in ("double", "integer")),
+    *(f"tuple_{part}_agg_{of}" for part in _OF_TUPLES[1:] for of in ("double", "integer")),
+    *(
+        f"tuple_sketch_{part}_{of}"
+        for part in ("agg", "estimate", "summary", "theta")
+        for of in ("double", "integer")
+    ),
 )
+_GEOMETRY = ("st_asbinary", "st_geogfromwkb", "st_geomfromwkb", "st_setsrid", "st_srid")
 _REASONS: dict[tuple[str, ...], tuple[str, str]] = {
     ("input_file_name", "input_file_block_start", "input_file_block_length", "spark_partition_id"): (
         "depends on where a row was read, which the rows of a stream do not carry",
@@ -44,6 +54,14 @@ _REASONS: dict[tuple[str, ...], tuple[str, str]] = {
     _SKETCHES: (
         "returns a sketch in a format of Spark",
         "write APPROX_COUNT_DISTINCT, APPROX_PERCENTILE or TOP_K, which keep their own sketches",
+    ),
+    _GEOMETRY: (
+        "computes a GEOMETRY, which is no type here",
+        "compute it in a function in Python: env.register_function(...)",
+    ),
+    ("measure", "python_worker_logs", "collations", "sql_keywords"): (
+        "reads what only a session of Spark has",
+        "query it with Spark",
     ),
     ("aes_encrypt", "aes_decrypt", "try_aes_decrypt"): (
         "needs a key, which a query would show",

@@ -11,7 +11,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.core.errors import SchemaError
-from rheos.sql import types
+from rheos.sql import byte_characters, types
 from rheos.sql.expressions.untyped_literals import UNTYPED, read_as
 from rheos.sql.text import WRITTEN_NAME, SqlText, as_sql, kind
 
@@ -363,6 +363,10 @@ def _is(*kinds: pl.DataType) -> Callable[[pl.DataType], bool]:
 
 ANY = Takes("a value", lambda kind: True)
 TEXT = Takes("a STRING", _is(types.TEXT), types.TEXT)
+TEXT_OF_BYTES = Takes("a STRING or BINARY", _is(types.TEXT, pl.Binary()), types.TEXT)
+"""A STRING; of a BINARY, the string that is encoded as these bytes."""
+CHARACTERS = Takes("a STRING or BINARY", _is(types.TEXT, pl.Binary()))
+"""A STRING; of a BINARY, its bytes as characters. If all such arguments are BINARY, the result is."""
 BYTES = Takes("a STRING or BINARY", _is(types.TEXT, pl.Binary()), pl.Binary())
 NUMBER = Takes("a number", lambda kind: types.is_number(types.signed(kind)))
 REAL = Takes("a number", lambda kind: types.is_number(types.signed(kind)), types.DOUBLE)
@@ -404,6 +408,9 @@ def function(
             for name, wanted in takes.items():
                 values[name], kinds[name] = _argument(compiler, node, wanted, given.get(name))
             kind = kinds[gives] if isinstance(gives, str) else gives
+            of_bytes = [name for name in given if takes[name] is CHARACTERS]
+            if pl.Binary() in [kinds[name] for name in of_bytes]:
+                return _of_bytes(compiler, node, values, of_bytes, kinds, compute)
             return Typed(compute(**values), kind, node)
 
         if isinstance(node, type):
@@ -413,6 +420,23 @@ def function(
         return compute
 
     return register
+
+
+def _of_bytes(
+    compiler: Compiler,
+    node: exp.Expr,
+    values: dict[str, Any],
+    names: Sequence[str],
+    kinds: Mapping[str, pl.DataType],
+    compute: Callable[..., pl.Expr],
+) -> Typed:
+    """Return a function of the bytes of BINARY as BINARY. Raise ProgramError if some are STRING."""
+    if any(kinds[name] != pl.Binary() for name in names):
+        raise compiler.sql.error(
+            f"{kind(node)} takes only STRING or only BINARY", node, "write CAST(... AS BINARY)"
+        )
+    texts = {name: byte_characters.characters(values[name]) for name in names}
+    return Typed(byte_characters.bytes_of(compute(**{**values, **texts})), pl.Binary(), node)
 
 
 def _arguments(

@@ -10,6 +10,7 @@ from sqlglot import exp
 from rheos.sql import types
 from rheos.sql.expressions.choices import chosen_of
 from rheos.sql.expressions.table import (
+    CHARACTERS,
     SMALL_WHOLE,
     TEXT,
     Compiler,
@@ -74,7 +75,7 @@ def _place_in_set(text: str, texts: str) -> int:
 
 @function(
     exp.Overlay,
-    {"this": TEXT, "expression": TEXT, "from_": SMALL_WHOLE, "for_": optional(SMALL_WHOLE)},
+    {"this": CHARACTERS, "expression": CHARACTERS, "from_": SMALL_WHOLE, "for_": optional(SMALL_WHOLE)},
     types.TEXT,
 )
 def overlay(this: pl.Expr, expression: pl.Expr, from_: pl.Expr, for_: pl.Expr | None = None) -> pl.Expr:

@@ -9,13 +9,15 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.core.graph.row_functions import of_columns
-from rheos.sql import text_bounds, types
+from rheos.sql import byte_characters, text_bounds, types
 from rheos.sql.expressions.array_functions import concatenated
 from rheos.sql.expressions.arrays import listed
 from rheos.sql.expressions.table import (
     CAST,
+    CHARACTERS,
     SMALL_WHOLE,
     TEXT,
+    TEXT_OF_BYTES,
     Compiler,
     Typed,
     computes,
@@ -53,6 +55,9 @@ def reverse(compiler: Compiler, node: exp.Reverse) -> Typed:
     value = compiler.compile(node.this)
     if isinstance(value.type, pl.List):
         return Typed(value.expr.list.reverse(), value.type, node)
+    if value.type == pl.Binary():
+        backwards = byte_characters.characters(value.expr).str.split("").list.reverse().list.join("")
+        return Typed(byte_characters.bytes_of(backwards), value.type, node)
     # Polars keeps together what is drawn as one sign; Spark does not.
     characters = compiler.text(node.this, "REVERSE").expr.str.split("")
     return Typed(characters.list.reverse().list.join(""), types.TEXT, node)
@@ -70,7 +75,7 @@ def trim(compiler: Compiler, node: exp.Trim) -> Typed:
     return Typed(trimmed(compiler.text(node.this, "TRIM").expr, signs, side), types.TEXT, node)
 
 
-@function("btrim", {"this": TEXT, "signs": optional(TEXT)}, types.TEXT)
+@function("btrim", {"this": TEXT_OF_BYTES, "signs": optional(TEXT_OF_BYTES)}, types.TEXT)
 def btrim(this: pl.Expr, signs: pl.Expr | None = None) -> pl.Expr:
     return trimmed(this, pl.lit(" ") if signs is None else signs, "BOTH")
 
@@ -138,7 +143,7 @@ _MOST, _LEAST = (1 << 31) - 1, -(1 << 31)
 
 @function(
     exp.Substring,
-    {"this": TEXT, "start": SMALL_WHOLE, "length": optional(SMALL_WHOLE)},
+    {"this": CHARACTERS, "start": SMALL_WHOLE, "length": optional(SMALL_WHOLE)},
     types.TEXT,
 )
 def substring(this: pl.Expr, start: pl.Expr, length: pl.Expr | None = None) -> pl.Expr:
@@ -154,7 +159,7 @@ def substring(this: pl.Expr, start: pl.Expr, length: pl.Expr | None = None) -> p
     return pl.when(there).then(made)
 
 
-@function(exp.Left, {"this": TEXT, "expression": SMALL_WHOLE}, types.TEXT)
+@function(exp.Left, {"this": CHARACTERS, "expression": SMALL_WHOLE}, types.TEXT)
 def left(this: pl.Expr, expression: pl.Expr) -> pl.Expr:
     made = this.str.head(expression.clip(lower_bound=0))
     return pl.when(expression.is_not_null()).then(made)
@@ -240,8 +245,19 @@ def pad(compiler: Compiler, node: exp.Pad) -> Typed:
     compiler.sql.only(node, ("this", "expression", "fill_pattern", "is_left"))
     is_left, fill = node.args.get("is_left"), node.args.get("fill_pattern")
     what = "LPAD" if is_left else "RPAD"
-    text, width = compiler.text(node.this, what).expr, _count(compiler, node.expression, what)
-    sign = pl.lit(" ") if fill is None else compiler.text(fill, what).expr
+    width = _count(compiler, node.expression, what)
+    is_binary = compiler.compile(node.this).type == pl.Binary()
+    if is_binary:
+        data = [
+            compiler.compile(node.this),
+            compiler.compile(exp.HexString(this="00") if fill is None else fill),
+        ]
+        if data[1].type != pl.Binary():
+            raise compiler.wrong_type(f"{what} of a BINARY takes a BINARY", data[1], CAST)
+        text, sign = (byte_characters.characters(each.expr) for each in data)
+    else:
+        text = compiler.text(node.this, what).expr
+        sign = pl.lit(" ") if fill is None else compiler.text(fill, what).expr
     wide = width.clip(lower_bound=0)
     size, unit = (each.str.len_chars().cast(types.BIGINT) for each in (text, sign))
     lacking = (wide - size).clip(lower_bound=0)
@@ -250,4 +266,7 @@ def pad(compiler: Compiler, node: exp.Pad) -> Typed:
     times = pl.when(lacking.is_not_null()).then(times)
     filling = _repeated(compiler, node, sign, times).str.head(lacking)
     kept = text.str.head(wide)
-    return Typed(pl.concat_str([filling, kept] if is_left else [kept, filling]), types.TEXT, node)
+    padded = pl.concat_str([filling, kept] if is_left else [kept, filling])
+    if is_binary:
+        return Typed(byte_characters.bytes_of(padded), pl.Binary(), node)
+    return Typed(padded, types.TEXT, node)
