@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +13,8 @@ import pytest
 
 import rheos as rh
 from rheos import col
+from tests.connectors.killed_jobs import run_with_kills
 from tests.waiting import wait_for
-
-JOB = Path(__file__).parent / "jobs" / "into_a_table.py"
-"""In a folder of its own: what lies beside a script hides packages of the same name, such as `http`."""
 
 
 @pytest.fixture
@@ -253,32 +247,10 @@ def test_a_table_altered_since_the_savepoint_is_reported(
 @pytest.mark.proves("Spark", faults=["workers and the driver of a job with tables are killed"])
 @pytest.mark.spark
 def test_each_row_once_though_workers_and_driver_are_killed(spark: Any, tmp_path: Path) -> None:
-    """Check that the driver dies between the log's entry and the table, and a worker in the next
-    run."""
-    target, count = f"{tmp_path}/table", 1600
-
-    def start(die_at: int) -> subprocess.Popen[bytes]:
-        command = [sys.executable, str(JOB), "local[3]", str(tmp_path), target, str(count), str(die_at)]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-
-    with start(2) as first:
-        assert first.wait(400) == -signal.SIGKILL, first.stderr and first.stderr.read().decode()
-    there = spark.read.parquet(target).count()
-    assert 0 < there < count
-    for pid in (tmp_path / "pids").iterdir():
-        pid.unlink()
-    with start(0) as second:
-
-        def workers() -> list[int]:
-            """Return the workers' process ids, without the driver's, which has called the generator,
-            too."""
-            found = [int(pid.name) for pid in (tmp_path / "pids").iterdir()]
-            return [pid for pid in found if pid != second.pid]
-
-        come = wait_for(lambda: workers() or second.poll() is not None)
-        assert isinstance(come, list), second.stderr and second.stderr.read().decode()
-        os.kill(come[0], signal.SIGKILL)
-        assert second.wait(400) == 0, second.stderr and second.stderr.read().decode()
+    target = f"{tmp_path}/table"
+    written = run_with_kills(
+        "parquet", tmp_path, target, lambda: int(spark.read.parquet(target).count())
+    )
     spark.catalog.refreshByPath(target)
     numbers = sorted(row[0] for row in spark.read.parquet(target).select("n").collect())
-    assert numbers == sorted([*range(count // 2)] * 2)  # Each split counts from nothing.
+    assert numbers == written

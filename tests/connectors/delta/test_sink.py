@@ -6,6 +6,7 @@ The invariants DL1 to DL7 are in docs/protocols/delta-sink.md.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -27,6 +28,7 @@ from rheos.core.errors import CheckpointError, UnavailableError, UnrestorableErr
 from rheos.core.protocol.ids import Attempt, CheckpointId
 from rheos.testing import check_sink
 from tests.api.programs import refused
+from tests.connectors.killed_jobs import run_with_kills
 from tests.connectors.ports import sink_context
 from tests.connectors.store_servers import new_bucket
 
@@ -72,6 +74,17 @@ def test_each_row_is_in_the_table_once_after_crashes(tmp_path: Path) -> None:
     for seed in range(4):
         testing.simulate(numbers, seed=seed, faults=testing.Faults(crash_slot=1.0, crash_driver=0.5))
         assert [row["n"] for row in read(tmp_path / str(seed))] == list(range(400))
+
+
+@pytest.mark.spark
+def test_tables_are_exact_though_workers_and_driver_are_killed(tmp_path: Path) -> None:
+    rows, totals = tmp_path / "tables" / "rows", tmp_path / "tables" / "totals"
+    numbers = run_with_kills(
+        "delta", tmp_path, str(tmp_path / "tables"), lambda: pl.read_delta(str(rows)).height, die_at=4
+    )
+    assert [row["n"] for row in read(rows)] == numbers
+    by_k = Counter(n % 3 for n in numbers)
+    assert sorted(pl.read_delta(str(totals)).select("k", "n").rows()) == sorted(by_k.items())
 
 
 def test_the_sink_keeps_the_contract(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""A job that writes to a Parquet table, and a driver that may die before it publishes.
+"""A job that writes to tables, and a driver that may die before it publishes.
 
-    python into_a_table.py MASTER FOLDER TARGET ROWS DIE_AT
+    python into_a_table.py KIND MASTER FOLDER TARGET ROWS DIE_AT
 
-At the publication of number DIE_AT the driver is killed, between the log's entry and the table; 0 is
-never. Workers leave their process ids in FOLDER/pids.
+KIND is "parquet", for one table of Spark, or "delta", for two tables of Delta Lake in the folder
+TARGET, of the rows and of their number by `k`. Before publication number DIE_AT the driver is killed,
+between the log's entry and the table; 0 is never. Workers leave their process ids in FOLDER/pids.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import rheos as rh
+from rheos.connectors.delta.committer import DeltaTableCommitter
 from rheos.connectors.spark.table_publishing import ParquetCommitter
+
+COMMITTERS: dict[str, Any] = {"parquet": ParquetCommitter, "delta": DeltaTableCommitter}
 
 
 def numbered(block: Any, pids: Path) -> dict[str, Any]:
@@ -24,21 +28,21 @@ def numbered(block: Any, pids: Path) -> dict[str, Any]:
     return {"n": block.index(), "k": block.index() % 3}
 
 
-def dies_at(number: int) -> None:
-    """Wrap the publication, which only the driver calls, once for each checkpoint with rows."""
-    right, calls = ParquetCommitter.commit, []
+def dies_at(committer: Any, number: int) -> None:
+    """Wrap the publication, which only the driver calls, for each sink and checkpoint with rows."""
+    right, calls = committer.commit, []
 
-    def commit(self: ParquetCommitter, committables: Sequence[bytes]) -> None:
+    def commit(self: Any, committables: Sequence[bytes]) -> None:
         calls.append(committables)
         if len(calls) == number:
             os.kill(os.getpid(), signal.SIGKILL)
         right(self, committables)
 
-    ParquetCommitter.commit = commit  # type: ignore[method-assign]
+    committer.commit = commit
 
 
-def main(master: str, folder: str, target: str, rows: str, die_at: str) -> None:
-    dies_at(int(die_at))
+def main(kind: str, master: str, folder: str, target: str, rows: str, die_at: str) -> None:
+    dies_at(COMMITTERS[kind], int(die_at))
     pids = Path(folder) / "pids"
     pids.mkdir(exist_ok=True)
     env = rh.Environment(
@@ -51,7 +55,13 @@ def main(master: str, folder: str, target: str, rows: str, die_at: str) -> None:
     source = rh.generator(
         lambda block: numbered(block, pids), count=int(rows), rate_per_s=800, splits=2
     )
-    env.from_source(source).sink_to(rh.tables.sink(target, partition_by=["k"]))
+    numbers = env.from_source(source)
+    if kind == "parquet":
+        numbers.sink_to(rh.tables.sink(target, partition_by=["k"]))
+    else:
+        numbers.sink_to(rh.delta.sink(f"{target}/rows", partition_by=["k"]), name="rows")
+        totals = numbers.key_by("k").table(n=rh.agg.count())
+        totals.sink_to(rh.delta.sink(f"{target}/totals"), name="totals")
     env.execute("rows into a table")
 
 

@@ -13,6 +13,10 @@ from rheos.core.errors import InputError
 from rheos.core.formats.contract import Encoder
 from rheos.core.protocol.time_bounds import MILLISECONDS, refuse_times_outside
 
+_DICTIONARY_BYTES = 128 << 10
+"""Size of a column's dictionary at which the rest of a row group is written without it. By Arrow's
+default, a column of different values has all of them in the dictionary, which takes time and space."""
+
 
 class OpenFile(ABC):
     """Staged file that is still being written."""
@@ -47,7 +51,9 @@ class OpenParquetFile(OpenFile):
         self, place: tuple[str, str], raw: StagedOutput, schema: pa.Schema, codec: str
     ) -> None:
         super().__init__(place, raw)
-        self._writer = pq.ParquetWriter(raw, schema, compression=codec)
+        self._writer = pq.ParquetWriter(
+            raw, schema, compression=codec, dictionary_pagesize_limit=_DICTIONARY_BYTES
+        )
 
     def append(self, table: pa.Table) -> None:
         try:
