@@ -256,6 +256,7 @@ ASKS_NOBODY = {
     "TransactionCommitter": "a TableCommitter",
     "DeltaCommitter": "a TableCommitter",
     "DeltaTableCommitter": "`TABLE_CALL`, made by LoneCalls, as DeltaSink",
+    "DeltaSource": "`TABLE_CALL`, made by LoneCalls, as DeltaSink",
     "IcebergTableCommitter": "`TABLE_CALL`, made by LoneCalls, as IcebergSink",
     "IcebergSource": "`TABLE_CALL`, made by LoneCalls, as IcebergSink",
     "IcebergCommitter": "a TableCommitter",
