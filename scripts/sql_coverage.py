@@ -63,8 +63,10 @@ def report(features: Iterable[str], *, refused: bool) -> int:
 
 def report_of_spark(groups: Iterable[str], *, refused: bool) -> int:
     """Print a line for each group of Spark's functions, and their total. Return 0."""
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    session = builder.config(map=SETTINGS).getOrCreate()
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    builder = SparkSession.builder.master("local[1]").config(map={**SETTINGS, **quiet})
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")  # Errors of examples are part of the report.
     wanted, verdicts = {*groups}, [*Verdict]
     total: Counter[Verdict] = Counter()
     print(f"{'functions':18}  {'  '.join(verdicts)}  share")
