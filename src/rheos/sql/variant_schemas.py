@@ -115,7 +115,7 @@ def schema_of(text: str) -> str:
 
 
 def merged_schema(texts: Iterable[str | None]) -> str:
-    """Return the schema that all documents have; nulls have none."""
+    """Return the schema of all documents together; a null changes nothing."""
     return str(reduce(_merged, (_schema(parsed(text)) for text in texts if text is not None), _VOID))
 
 
