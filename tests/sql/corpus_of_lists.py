@@ -94,6 +94,12 @@ LISTED = [
     # If several values are equally frequent, DuckDB returns any of them.
     Query("SELECT MODE(CASE WHEN channel = 'web' THEN 1 ELSE 2 END) AS a FROM bids", spark=False),
     Query(
+        "SELECT MODE() WITHIN GROUP (ORDER BY price DESC) AS a, MODE() WITHIN GROUP (ORDER BY price) "
+        "AS b FROM (SELECT DISTINCT price FROM bids) AS p",
+        "SELECT MAX(price) AS a, MIN(price) AS b FROM bids",
+        spark=False,
+    ),
+    Query(
         "SELECT STRING_AGG(channel, ',') AS a, MEDIAN(price) AS b, COUNT(DISTINCT auction, price) AS c "
         "FROM bids WHERE price > 100000",
         "SELECT STRING_AGG(channel, ',') AS a, MEDIAN(price) AS b, 0 AS c FROM bids WHERE price < 0",

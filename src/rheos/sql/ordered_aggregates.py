@@ -8,7 +8,7 @@ expression over the list. So these aggregates need no state of their own, and an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -271,8 +271,12 @@ def _share(call: ListCall, argument: exp.Expr | None) -> float:
 
 @of_lists(exp.Mode, knows=("deterministic",))
 def _mode(call: ListCall) -> OfList:
-    # If several values are equally frequent, the least one.
-    return over(call.list_of(), call.value.type, lambda values: values.mode(maintain_order=True).min())
+    # Of values that are equally frequent, the first one in the order; without an order, the least.
+    descends = any(each.args.get("desc") for each in call.orders)
+    of = replace(call, orders=[]).list_of()
+    if descends:
+        return over(of, call.value.type, lambda values: values.mode(maintain_order=True).max())
+    return over(of, call.value.type, lambda values: values.mode(maintain_order=True).min())
 
 
 def _bits(compute: OfValues) -> Maker:
@@ -407,7 +411,7 @@ def with_groups_inside(statement: exp.Expr) -> exp.Expr:
                 share = exp.Literal.number(1 - float(share.this))
             made = type(call)(this=ordered.this, expression=share)
         elif isinstance(call, exp.Mode):
-            made = exp.Mode(this=ordered.this)
+            made = exp.Mode(this=exp.Order(this=ordered.this, expressions=[ordered]))
         else:
             continue
         node.replace(made)
