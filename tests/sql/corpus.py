@@ -1001,7 +1001,8 @@ WITHIN = [
     ),
     Query(
         "SELECT n, (SELECT word FROM words WHERE words.id = numbers.n) AS word, (SELECT MAX(n) FROM "
-        "numbers) AS most FROM numbers"
+        "numbers) AS most FROM numbers",
+        since="4.0",
     ),
     Query(
         "SELECT id FROM sales s WHERE auction IN (SELECT auction FROM rates r WHERE rate > (SELECT "

@@ -12,5 +12,7 @@ class Query:
     """The same in DuckDB's words."""
     spark: bool = True
     """Whether Spark reads it, and means the same."""
+    since: str = ""
+    """Version of Spark that computes it, such as 4.0, if the oldest one does not."""
     expression: str = ""
     """The expression, if the query only computes one for each row of the table of its topic."""

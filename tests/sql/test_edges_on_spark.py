@@ -155,7 +155,7 @@ _SINCE = {
     **dict.fromkeys(("JARO_WINKLER", "HMAC", "TO_BASE32", "FROM_BASE32"), "4.3"),
     **dict.fromkeys(("CAST(VARIANT_", "CAST(TRY_VARIANT_"), "4.3"),
     **dict.fromkeys(("VECTOR_", "IS_VALID_VARIANT"), "4.2"),
-    "SCHEMA_OF_VARIANT": "4.0",
+    **dict.fromkeys(("SCHEMA_OF_VARIANT", "REVERSE(z)"), "4.0"),
 }
 """Version of Spark that has functions, by what their names begin with."""
 _NEWER = {"SPLIT(s, '', 2)": "4.1", "ASINH(": "4.2"}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rheos.connectors.spark.versions import arrow_table
-from tests.spark_versions import frame_of
+from tests.spark_versions import frame_of, is_since, needs_spark
 from tests.sql.compare import Rows, counted, found_by_rheos
 from tests.sql.corpus import QUERIES, in_few_statements
 from tests.sql.data import TABLES
@@ -23,9 +23,15 @@ pytestmark = [pytest.mark.spark]
 STATEMENTS = in_few_statements()
 
 
+def _marks(name: str, *, slow: bool) -> list[pytest.MarkDecorator]:
+    since = QUERIES[name].since
+    needs = [needs_spark(since, "a subquery without an aggregate for each row")] if since else []
+    return [pytest.mark.slow, *needs] if slow else needs
+
+
 def _each_query() -> list[Any]:
     return [
-        pytest.param(name, marks=[pytest.mark.slow] if len(names) == 1 and place % 2 else [])
+        pytest.param(name, marks=_marks(name, slow=len(names) == 1 and place % 2 == 1))
         for place, names in enumerate(STATEMENTS.values())
         for name in names
     ]
@@ -39,7 +45,11 @@ def statements(request: pytest.FixtureRequest) -> list[str]:
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.path == request.path
     }
-    return [text for text, names in STATEMENTS.items() if not asked.isdisjoint(names)]
+    return [
+        text
+        for text, names in STATEMENTS.items()
+        if not asked.isdisjoint(names) and is_since(QUERIES[names[0]].since or "0")
+    ]
 
 
 def _by_query(found: Mapping[str, Rows]) -> dict[str, Rows]:

@@ -9,6 +9,7 @@ import pytest
 
 import rheos as rh
 from rheos.core.errors import RheosError
+from tests.spark_versions import needs_spark
 from tests.sql.compare import counted, rows_of
 from tests.sql.spark_examples import Example, Verdict, judged
 
@@ -80,6 +81,7 @@ def test_what_cannot_be_computed_is_an_error(query: str, error: str) -> None:
 
 
 @pytest.mark.spark
+@needs_spark("4.0", "PARSE_JSON and LISTAGG")
 def test_examples_of_spark_are_judged(spark: Any) -> None:
     def verdict(function: str, sql: str) -> Verdict:
         return judged(spark, Example(function, "group", sql))[0]
