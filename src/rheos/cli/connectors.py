@@ -39,7 +39,7 @@ def show_connectors(as_json: bool, name: str | None = None) -> int:
         return _show_one(name, as_json)
     connectors, formats = CONNECTORS.registered(), FORMATS.registered()
     shown = {
-        "connectors": [_json_of(each, details=True) for each in connectors],
+        "connectors": [_json_of(each) for each in connectors],
         "formats": [_json_of(each) for each in formats],
     }
     if as_json:
@@ -60,7 +60,7 @@ def _show_one(name: str, as_json: bool) -> int:
     found = listed[name]
     if found.error is not None:
         return report(found.error)
-    shown = _json_of(found, details=True)
+    shown = _json_of(found)
     if as_json:
         print(json.dumps(shown, indent=2))
     else:
@@ -86,7 +86,7 @@ def _capabilities(found: ConnectorRegistration) -> dict[str, list[str]]:
     return able
 
 
-def _json_of(each: RegistryEntry[Any], *, details: bool = False) -> dict[str, Any]:
+def _json_of(each: RegistryEntry[Any]) -> dict[str, Any]:
     found = each.registration
     shown: dict[str, Any] = {"name": each.name, "distribution": each.distribution}
     if found is None:
@@ -94,12 +94,11 @@ def _json_of(each: RegistryEntry[Any], *, details: bool = False) -> dict[str, An
     shown |= {"installed": found.is_installed(), "install": found.install, "docs": found.docs}
     if isinstance(found, ConnectorRegistration):
         shown["can"] = [*found.functions, *(["server"] if found.server else [])]
-        if details:
-            try:
-                shown["capabilities"] = _capabilities(found)
-                shown["guarantees"] = asdict(guarantees_of(found))
-            except RheosError as error:
-                shown["error"] = str(error)
+        try:
+            shown["capabilities"] = _capabilities(found)
+            shown["guarantees"] = asdict(guarantees_of(found))
+        except RheosError as error:
+            shown["error"] = str(error)
     else:
         shown["can"] = ["encode", "decode"]
     return shown

@@ -30,7 +30,7 @@ class Guarantees:
     pushes_down: str
     """Parts of the input that the source leaves out because the program does not need them."""
     delivers: str
-    """How often readers of the target see a row, and the arguments for a weaker promise."""
+    """Guarantee of the sink: exactly once, for example; and the arguments that choose a weaker one."""
 
 
 def made_classes(registration: ConnectorRegistration, what: str) -> tuple[type, ...]:

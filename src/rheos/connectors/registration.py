@@ -19,7 +19,7 @@ from rheos.core.plug_ins import PlugInRegistry, Registration
 
 
 class SinkGuarantee(StrEnum):
-    """How often readers of a target see the effect of a row after failures."""
+    """Guarantee of a sink: whether readers may see a row more than once after failures."""
 
     EXACTLY_ONCE = "exactly once"
     """Rows become visible with their checkpoint, and never again."""

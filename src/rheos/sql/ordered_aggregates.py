@@ -271,7 +271,7 @@ def _share(call: ListCall, argument: exp.Expr | None) -> float:
 
 @of_lists(exp.Mode, knows=("deterministic",))
 def _mode(call: ListCall) -> OfList:
-    # Of values that are equally frequent, the first one in the order; without an order, the least.
+    # The first of equally frequent values wins: in the order of ORDER BY, otherwise the least value.
     descends = any(each.args.get("desc") for each in call.orders)
     of = replace(call, orders=[]).list_of()
     if descends:

@@ -287,7 +287,7 @@ class StatementParser(JsonParser):
             self.raise_error("Expecting TABLE")
         of = None
         if what == "CREATE" or self._match_texts(("FROM", "IN")):
-            # That of TABLES and VIEWS is a database.
+            # SHOW TABLES and SHOW VIEWS name a database, SHOW COLUMNS a table.
             of = self._parse_table_parts()
         elif what == "COLUMNS":
             self.raise_error("Expecting FROM")

@@ -1,4 +1,4 @@
-"""How a table is partitioned: by the values of columns, or by transforms of them such as `day(at)`."""
+"""Partition fields of a table: columns, or transforms of columns such as `day(at)`."""
 
 from __future__ import annotations
 
