@@ -16,6 +16,7 @@ import rheos as rh
 from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, SchemaError
 from tests.connectors.mysql.databases import Database, reading
 from tests.connectors.mysql.test_log_worlds import applied
+from tests.waiting import wait_for
 
 TYPES: dict[str, tuple[str, str, Any]] = {
     "tiny": ("tinyint", "-128", -128),
@@ -281,7 +282,13 @@ def test_a_removed_log_is_an_error(database: Database) -> None:
     [(last,)] = [(file,) for file, *_ in database.rows("SHOW MASTER STATUS")]
     database.run("FLUSH LOGS", "FLUSH LOGS")
     [(current,)] = [(file,) for file, *_ in database.rows("SHOW MASTER STATUS")]
-    database.run(f"PURGE BINARY LOGS TO '{current}'")
+
+    def is_removed() -> bool:
+        # The server keeps a file until it has noticed, while it writes, that the reader has gone.
+        database.run("FLUSH LOGS", f"PURGE BINARY LOGS TO '{current}'")
+        return last not in [file for file, *_ in database.rows("SHOW BINARY LOGS")]
+
+    wait_for(is_removed)
     with (
         reading(source, position) as reader,
         pytest.raises(ConfigurationError, match="removed this file"),
