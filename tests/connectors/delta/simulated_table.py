@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from rheos.connectors.delta.epoch_append import (
+from rheos.connectors.table_log.epoch_append import (
     Append,
     StagedDataFile,
     TableVersion,

@@ -13,8 +13,8 @@ from random import Random
 
 import pytest
 
-from rheos.connectors.delta import epoch_append
-from rheos.connectors.delta.epoch_append import (
+from rheos.connectors.table_log import epoch_append
+from rheos.connectors.table_log.epoch_append import (
     Action,
     Append,
     Look,

@@ -22,7 +22,7 @@ from deltalake import DeltaTable, write_deltalake
 import rheos as rh
 from rheos import testing
 from rheos.connectors.delta.delta_log import DeltaLog
-from rheos.connectors.delta.epoch_append import Append, StagedDataFile, UncertainAppendError
+from rheos.connectors.table_log.epoch_append import Append, StagedDataFile, UncertainAppendError
 from rheos.core.connectors.contract import Committer
 from rheos.core.errors import CheckpointError, UnavailableError, UnrestorableError
 from rheos.core.protocol.ids import Attempt, CheckpointId
@@ -294,7 +294,7 @@ def test_an_outage_can_be_retried_and_a_refusal_cannot(
             raise OSError(text)
 
         with monkeypatch.context() as patch:
-            patch.setattr("rheos.connectors.delta.epoch_append.PAUSES_MS", (0,))
+            patch.setattr("rheos.connectors.table_log.epoch_append.PAUSES_MS", (0,))
             patch.setattr(DeltaTable, "create_write_transaction", fails)
             with pytest.raises(error, match="could not be read or written"):
                 job.commit(staged)

@@ -275,7 +275,7 @@ def lose_a_data_file(job: UpsertJob) -> None:
 def test_a_lost_file_is_an_error(
     tmp_path: Path, lose: Callable[[UpsertJob], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rheos.connectors.delta.epoch_append.PAUSES_MS", (0,))
+    monkeypatch.setattr("rheos.connectors.table_log.epoch_append.PAUSES_MS", (0,))
     job = UpsertJob(tmp_path / "t", partition_by=["part"])
     job.commit(job.change((1, "x", 1.0)))
     staged = job.change((1, "x", 2.0))

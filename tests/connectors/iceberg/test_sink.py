@@ -19,8 +19,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import rheos as rh
 from rheos import testing
-from rheos.connectors.delta.epoch_append import StagedDataFile
 from rheos.connectors.iceberg.iceberg_log import IcebergLog
+from rheos.connectors.table_log.epoch_append import StagedDataFile
 from rheos.core.connectors.contract import Committer
 from rheos.core.errors import CheckpointError, UnavailableError, UnrestorableError
 from rheos.core.protocol.ids import Attempt, CheckpointId
@@ -392,7 +392,7 @@ def test_an_outage_can_be_retried_and_a_refusal_cannot(
 
     staged = job.stage(1)
     with monkeypatch.context() as patch:
-        patch.setattr("rheos.connectors.delta.epoch_append.PAUSES_MS", (0,))
+        patch.setattr("rheos.connectors.table_log.epoch_append.PAUSES_MS", (0,))
         patch.setattr(SqlCatalog, "commit_table", fails)
         with pytest.raises(error, match="could not be read or written"):
             job.commit(staged)

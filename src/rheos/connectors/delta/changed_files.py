@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 from rheos.connectors.casts import cast_array
 from rheos.connectors.delta.copy_on_write import LiveFile
 from rheos.connectors.delta.delta_log import DeltaTarget
-from rheos.connectors.delta.epoch_append import StagedDataFile
 from rheos.connectors.delta.writer import DataFiles
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.partitions import FileContext
+from rheos.connectors.table_log.epoch_append import StagedDataFile
 from rheos.core.errors import UnrestorableError
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 

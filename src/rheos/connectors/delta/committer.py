@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Protocol, assert_never
 
-import msgspec
 import pyarrow as pa
 
 from rheos.connectors.calls.bounded_calls import Progressed
 from rheos.connectors.delta.changed_files import KeyedChanges
 from rheos.connectors.delta.copy_on_write import CopyOnWrite
 from rheos.connectors.delta.delta_log import DeltaLog, DeltaTarget, lone_call, readable_columns
-from rheos.connectors.delta.epoch_append import (
+from rheos.connectors.files.folder import SinkFolder
+from rheos.connectors.files.publication.contract import damaged
+from rheos.connectors.table_log.epoch_append import (
     Append,
-    Look,
-    PauseBeforeLook,
     StagedDataFile,
-    Steps,
     TableVersion,
     UncertainAppendError,
     append_steps,
 )
-from rheos.connectors.files.folder import SinkFolder
-from rheos.connectors.files.publication.contract import damaged
+from rheos.connectors.table_log.execution import take
+from rheos.connectors.table_log.staged_data_files import decoded_file, other_table, sink_id
 from rheos.core.connectors.contract import Committer
 from rheos.core.errors import UnrestorableError
 from rheos.core.protocol.ids import Attempt, JobId
-
-_decoder = msgspec.msgpack.Decoder(StagedDataFile)
 
 
 @dataclass(frozen=True)
@@ -48,7 +41,7 @@ class DeltaTableCommitter(Committer):
     def commit(self, committables: Sequence[bytes]) -> None:
         files = [self._decoded(committable) for committable in committables]
         if files:
-            log = DeltaLog(self.target, self._sink(files[0]), files[0].job)
+            log = DeltaLog(self.target, sink_id(self.log, files[0]), files[0].job)
             location, commit = self.target.location, self._upsert if self.target.key else self._append
             doing = f"write to the Delta table {location}"
             lone_call(location, doing, lambda progressed: commit(log, files, progressed))
@@ -68,27 +61,12 @@ class DeltaTableCommitter(Committer):
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
         """DL7: files that no version contains are left for the table's own VACUUM."""
 
-    def _sink(self, file: StagedDataFile) -> str:
-        """Return the sink's id in the table (DL5)."""
-        log = hashlib.sha256(self.log.encode()).hexdigest()[:12]
-        return f"rheos/{file.job}/{file.operator}/{log}"
-
     def _decoded(self, committable: bytes) -> StagedDataFile:
-        try:
-            file = _decoder.decode(committable)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise damaged(str(error)) from error
-        if "\0" in file.path or {"", ".", ".."} & set(file.path.split("/")):  # CP32
-            raise damaged(f"the name of a data file is {file.path!r}")
+        file = decoded_file(committable)
         if len(file.partition) != (0 if file.key else len(self.target.partition_by)):
             raise damaged(f"the file {file.path!r} has {len(file.partition)} partition values")
         if (file.table, tuple(file.key)) != (self.target.identity, self.target.key):
-            raise UnrestorableError(
-                f"{file.rows} rows are staged for another Delta table than {self.target.location}, or "
-                "for another key",
-                hint="publish them with the unchanged job: start it once more, stop it with a "
-                "savepoint, and start the changed program from there",
-            )
+            raise other_table(file, f"Delta table than {self.target.location}, or for another key")
         return file
 
 
@@ -126,35 +104,3 @@ class UpsertLog:
             # next look shows it. If the file is lost, the last look raises the error (DL4).
             raise UncertainAppendError(error) from error
         self._log.write(table, action.checkpoint, added, removed)
-
-
-class TableLog(Protocol):
-    """Executor of the actions of `append_steps`."""
-
-    def look(self) -> TableVersion: ...
-
-    def append(self, action: Append) -> None: ...
-
-
-def take(steps: Steps, log: TableLog) -> None:
-    """Execute the steps. Raises the errors of `append_steps` and of the log."""
-    answer: TableVersion | None = None
-    failure: UncertainAppendError | None = None
-    while True:
-        try:
-            action = steps.send(answer) if failure is None else steps.throw(failure)
-        except StopIteration:
-            return
-        answer, failure = None, None
-        match action:
-            case Look():
-                answer = log.look()
-            case Append():
-                try:
-                    log.append(action)
-                except UncertainAppendError as error:
-                    failure = error
-            case PauseBeforeLook():
-                time.sleep(action.ms / 1000)
-            case _:
-                assert_never(action)

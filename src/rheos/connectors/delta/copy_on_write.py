@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from rheos.connectors.delta.epoch_append import StagedDataFile
+from rheos.connectors.table_log.epoch_append import StagedDataFile
 
 
 @dataclass(frozen=True)

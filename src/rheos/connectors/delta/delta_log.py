@@ -17,14 +17,14 @@ from rheos.connectors.calls.bounded_calls import LoneCalls, Progressed
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.delta.columns import fitted_schema, new_columns, stored_type, table_schema
 from rheos.connectors.delta.copy_on_write import LiveFile
-from rheos.connectors.delta.epoch_append import (
+from rheos.connectors.delta.registration import CONNECTOR
+from rheos.connectors.files.folder import SinkFolder
+from rheos.connectors.table_log.epoch_append import (
     Append,
     StagedDataFile,
     TableVersion,
     UncertainAppendError,
 )
-from rheos.connectors.delta.registration import CONNECTOR
-from rheos.connectors.files.folder import SinkFolder
 from rheos.core.connectors.outages import is_outage
 from rheos.core.errors import (
     CheckpointError,

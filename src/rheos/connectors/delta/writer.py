@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 
 from rheos.connectors.casts import cast_rows
 from rheos.connectors.delta.delta_log import DeltaTarget
-from rheos.connectors.delta.epoch_append import StagedDataFile
 from rheos.connectors.delta.statistics import file_statistics
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.partitions import AnyContext, Partition, PartitionedFiles
 from rheos.connectors.files.publication.contract import FileCommittable
 from rheos.connectors.files.publication.rename_publication import RenamePublication
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink, FileWriter
+from rheos.connectors.table_log.epoch_append import StagedDataFile
 from rheos.core.connectors.contract import SinkContext, SinkWriter
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rheos.connectors.delta.epoch_append import UncertainAppendError
 from rheos.connectors.iceberg.library import library
+from rheos.connectors.table_log.epoch_append import UncertainAppendError
 from rheos.connectors.urls import absolute
 from rheos.core.errors import ProgramError, UnavailableError
 from rheos.core.redaction import RedactedRepr

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from rheos.connectors.calls.bounded_calls import LoneCalls
 from rheos.connectors.calls.outside_calls import OutsideCall
-from rheos.connectors.delta.epoch_append import Append, TableVersion, UncertainAppendError
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.iceberg.catalogs import IcebergCatalog, OneAttemptCatalog
 from rheos.connectors.iceberg.columns import FIELD_ID, TYPES, arrow_schema
 from rheos.connectors.iceberg.library import library
 from rheos.connectors.iceberg.partitioning import Partitioning, parsed_terms, terms_of
+from rheos.connectors.table_log.epoch_append import Append, TableVersion, UncertainAppendError
 from rheos.core.connectors.outages import is_outage
 from rheos.core.errors import (
     CheckpointError,

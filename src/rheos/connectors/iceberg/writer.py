@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.casts import cast_rows
-from rheos.connectors.delta.epoch_append import StagedDataFile
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.partitions import Partition, PartitionedFiles
 from rheos.connectors.files.publication.contract import FileCommittable
@@ -21,6 +20,7 @@ from rheos.connectors.files.publication.rename_publication import RenamePublicat
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink, FileWriter
 from rheos.connectors.iceberg.iceberg_log import IcebergTarget, encoded_statistics
 from rheos.connectors.iceberg.library import library
+from rheos.connectors.table_log.epoch_append import StagedDataFile
 from rheos.core.connectors.contract import SinkContext, SinkWriter
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId

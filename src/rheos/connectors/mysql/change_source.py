@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import msgspec
 import pyarrow as pa
 
+from rheos.connectors.change_columns import check_names, known_fields
 from rheos.connectors.mysql.binlog_feed import BinlogFeed, LoggedTable
 from rheos.connectors.mysql.binlog_position import BinlogPosition, LogPlace
 from rheos.connectors.mysql.column_families import ColumnFamily, ZeroDates, read_as, takes
@@ -19,7 +20,7 @@ from rheos.connectors.mysql.server_log import (
     inspected,
 )
 from rheos.connectors.mysql.server_login import ServerLogin, WatchedClient, client
-from rheos.connectors.mysql.table_rows import Known, SelectedColumn, TableRows, known_fields
+from rheos.connectors.mysql.table_rows import Known, SelectedColumn, TableRows
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
@@ -97,7 +98,7 @@ def changes(
         raise ProgramError(f"end={end!r} is not known", hint='write end="now", or leave it out')
     if zero_dates not in get_args(ZeroDates):
         raise ProgramError(f"zero_dates={zero_dates!r} is not known", hint='write "fail" or "null"')
-    known = known_fields(metadata)
+    known = known_fields(metadata, get_args(Known))
     wanted, record = (None, None) if schema is None else resolve(schema)
     login = ServerLogin.of(url, options)
     session = WatchedClient(login, f"the table {table} cannot be inspected")
@@ -166,18 +167,7 @@ def _rows(
                 )
         columns.append(SelectedColumn(column.name, column.family, type, column.data_type))
     there = [column.name for column in columns]
-    for name in [] if wanted is None else wanted.names:
-        if name not in there and name not in metadata:
-            raise SchemaError(
-                f"the table {table} has no column {name!r}",
-                hint=f"it has {', '.join(column.name for column in table.columns)}",
-            )
-    for name in metadata:
-        if name in there:
-            raise SchemaError(
-                f"two columns are named {name!r}: one of the table, and one from metadata=",
-                hint=f'rename the latter: metadata={{"{name}": "..."}}',
-            )
+    check_names(table, [column.name for column in table.columns], there, wanted, metadata)
     missing = [name for name in table.key if name not in there]
     if missing and snapshot:
         raise SchemaError(

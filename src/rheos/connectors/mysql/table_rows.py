@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
 from rheos.connectors.mysql.binlog_position import Key, LogPlace
 from rheos.connectors.mysql.column_families import ColumnFamily, ZeroDates, arrow_column
 from rheos.connectors.mysql.logged_columns import LoggedColumn
-from rheos.core.errors import InputError, ProgramError
+from rheos.core.errors import InputError
 from rheos.core.protocol.elements import Batch
 
 Known: TypeAlias = Literal["op", "before", "commit_time", "position"]
@@ -132,19 +132,6 @@ class TableRows:
         ]
         missing = pa.array([row is None for row in before], pa.bool_())
         return pa.StructArray.from_arrays(parts, fields=list(type), mask=missing)
-
-
-def known_fields(metadata: Any) -> tuple[tuple[Known, str], ...]:
-    """Return the requested metadata fields and their columns. Raises ProgramError."""
-    names = {metadata: metadata} if isinstance(metadata, str) else metadata
-    pairs = dict(names) if isinstance(names, Mapping) else {each: each for each in names}
-    for known, name in pairs.items():
-        if known not in get_args(Known) or not isinstance(name, str):
-            raise ProgramError(
-                f"metadata= has the unknown field {known!r}",
-                hint=f"the fields are {', '.join(get_args(Known))}",
-            )
-    return tuple(pairs.items())
 
 
 @dataclass

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
 from rheos.connectors.postgres.change_positions import Key
 from rheos.connectors.postgres.change_values import from_text
 from rheos.connectors.postgres.pgoutput import RelationMessage, Value, Values
-from rheos.core.errors import InputError, ProgramError
+from rheos.core.errors import InputError
 from rheos.core.protocol.elements import Batch
 
 Known: TypeAlias = Literal["op", "before", "commit_time", "lsn", "unchanged"]
@@ -102,20 +102,6 @@ class ChangeRows:
                 "new columns; or select columns with schema=",
             )
         return [there[column.name] for column in self.columns]
-
-
-def known_fields(metadata: Any) -> tuple[tuple[Known, str], ...]:
-    """Return the requested metadata fields and their columns. Raises ProgramError."""
-    one = isinstance(metadata, str)
-    names = {metadata: metadata} if one else metadata
-    pairs = dict(names) if isinstance(names, Mapping) else {each: each for each in names}
-    for known, name in pairs.items():
-        if known not in get_args(Known) or not isinstance(name, str):
-            raise ProgramError(
-                f"metadata= has the unknown field {known!r}",
-                hint=f"the fields are {', '.join(get_args(Known))}",
-            )
-    return tuple(pairs.items())
 
 
 @dataclass

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 import pyarrow as pa
 
+from rheos.connectors.change_columns import check_names, known_fields
 from rheos.connectors.postgres.change_feed import ChangeFeed, ReadTable
 from rheos.connectors.postgres.change_positions import lsn_of
-from rheos.connectors.postgres.change_rows import ChangeRows, Known, ReadColumn, known_fields
+from rheos.connectors.postgres.change_rows import ChangeRows, Known, ReadColumn
 from rheos.connectors.postgres.change_values import read_as
 from rheos.connectors.postgres.column_types import column_types, takes
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
@@ -92,7 +93,7 @@ def changes(
         )
     if end not in (None, "now"):
         raise ProgramError(f"end={end!r} is not known", hint='write end="now", or leave it out')
-    known = known_fields(metadata)
+    known = known_fields(metadata, get_args(Known))
     wanted, record = (None, None) if schema is None else resolve(schema)
     reached = ServerOptions.of(url, options)
     session = RetryingSession(reached, f"the table {table} cannot be inspected")
@@ -157,18 +158,7 @@ def _rows(
                 )
         columns.append(ReadColumn(column.name, column.type_id, column.type in _WHOLE, type))
     there = [column.name for column in columns]
-    for name in [] if wanted is None else wanted.names:
-        if name not in there and name not in names:
-            raise SchemaError(
-                f"the table {table} has no column {name!r}",
-                hint=f"it has {', '.join(column.name for column in table.columns)}",
-            )
-    for name in names:
-        if name in there:
-            raise SchemaError(
-                f"two columns are named {name!r}: one of the table, and one from metadata=",
-                hint=f'rename the latter: metadata={{"{name}": "..."}}',
-            )
+    check_names(table, [column.name for column in table.columns], there, wanted, names)
     for name in table.primary_key if snapshot else ():
         if name not in there:
             raise SchemaError(

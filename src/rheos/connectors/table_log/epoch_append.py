@@ -8,8 +8,8 @@ their results.
 
 A *transaction* of the table adds the files of one checkpoint, and sets the sink's *number* to that of
 the checkpoint. The table keeps the number for as long as it exists. DL1 to DL7:
-docs/protocols/delta-sink.md. This module does not use the table's library: `delta_log.py` executes the
-actions, and tests execute them on a simulated table.
+docs/protocols/delta-sink.md. This module uses no library of tables: `delta_log.py` and `iceberg_log.py`
+execute the actions, and tests execute them on simulated tables.
 """
 
 from __future__ import annotations
