@@ -48,7 +48,11 @@ SETTINGS = {
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrationRequired": "false",
     },
-    "workers that serve one task": {"spark.python.worker.reuse": "false"},
+    # Each task then starts a process: eight partitions after a shuffle, not 200.
+    "workers that serve one task": {
+        "spark.python.worker.reuse": "false",
+        "spark.sql.shuffle.partitions": "8",
+    },
     "workers without a daemon": {"spark.python.use.daemon": "false"},
     "fair pools": {"spark.scheduler.mode": "FAIR"},
     "encryption": {
@@ -71,7 +75,7 @@ def check(master: str, settings: dict[str, str], tmp_path: Path, started: Starte
     driver = started.command(
         [sys.executable, str(program), master, given], PYSPARK_PYTHON=sys.executable
     )
-    assert driver.wait(300) == 0, started.output(driver)
+    assert driver.wait(500) == 0, started.output(driver)
     found = json.loads(started.output(driver).partition("found ")[2].partition("\n")[0])
     assert found == {"batch": EXPECTED, "continuous": EXPECTED}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -96,24 +95,6 @@ VARIANTS = (
     "TYPEOF(TRY_PARSE_JSON(s))",
     "TO_JSON(TO_VARIANT_OBJECT(ARRAY(k)))",
 )
-
-
-@pytest.fixture(scope="module")
-def unansi(spark: Any) -> Iterator[Any]:
-    """Yield Spark without its ANSI mode, in UTC."""
-    said = {
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.ansi.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-    }
-    before = {name: spark.conf.get(name) for name in said}
-    try:
-        for name, value in said.items():
-            spark.conf.set(name, value)
-        yield spark
-    finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
 
 
 @pytest.mark.spark
