@@ -730,6 +730,7 @@ EXPRESSIONS: dict[type[exp.Expr] | str, Templates] = {
     "get_json_object": Elsewhere("test_json_on_spark"),
     "from_json": Elsewhere("test_json_on_spark"),
     "to_json": Elsewhere("test_json_on_spark"),
+    "schema_of_json": Elsewhere("test_json_on_spark"),
     "json_tuple": Elsewhere("test_json_on_spark"),
     "json_array_length": Elsewhere("test_json_on_spark"),
     "json_object_keys": Elsewhere("test_json_on_spark"),

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import polars as pl
 import pyarrow as pa
 
 from rheos.sql import types, variants
+from rheos.sql.json_columns import SCALAR, Formats
 from rheos.sql.json_documents import (
     Document,
     MalformedJsonError,
@@ -30,7 +32,12 @@ Leaf: TypeAlias = Callable[[Document, pl.DataType], str | None]
 _ABSENT = Absent.ABSENT
 
 
-def column_of(values: Sequence[Document | Absent], kind: pl.DataType, leaf: Leaf) -> pl.Series:
+def column_of(
+    values: Sequence[Document | Absent],
+    kind: pl.DataType,
+    leaf: Leaf,
+    formats: Formats = MappingProxyType({}),
+) -> pl.Series:
     """Return the documents as a column of a type, with null where a value does not fit."""
     if kind == types.VARIANT:
         texts = [None if isinstance(each, Absent) else variants.canonical(each) for each in values]
@@ -38,56 +45,88 @@ def column_of(values: Sequence[Document | Absent], kind: pl.DataType, leaf: Leaf
         return frame.select(variants.of_documents(pl.col("text"))).to_series()
     match kind:
         case pl.Struct():
-            return _structs(values, kind, leaf)
+            return _structs(values, kind, leaf, formats)
         case pl.List():
-            return _lists(values, kind, leaf)
+            return _lists(values, kind, leaf, formats)
+        case pl.Map():
+            return _maps(values, kind, leaf, formats)
     scalars = [None if isinstance(each, Absent) else leaf(each, kind) for each in values]
-    made = types.cast(pl.col("text"), types.TEXT, kind)
+    made = types.cast(pl.col(SCALAR), types.TEXT, kind)
     assert made is not None, "the type was checked when the query was planned"
-    return pl.DataFrame({"text": pl.Series(scalars, dtype=types.TEXT)}).select(made).to_series()
+    frame = pl.DataFrame({SCALAR: pl.Series(scalars, dtype=types.TEXT)})
+    if (format_ := formats.get(kind)) is not None:  # Numbers are no strings of a format.
+        is_number = pl.Series([isinstance(each, Number) for each in values], dtype=types.BOOLEAN)
+        made = pl.when(is_number).then(made).otherwise(format_)
+    return frame.select(made).to_series()
 
 
-def _structs(values: Sequence[Document | Absent], kind: pl.Struct, leaf: Leaf) -> pl.Series:
+def _structs(
+    values: Sequence[Document | Absent], kind: pl.Struct, leaf: Leaf, formats: Formats
+) -> pl.Series:
     # The last of several members with one key counts.
     objects = [dict(each.pairs) if isinstance(each, Members) else None for each in values]
     fields = []
     for field in kind.fields:
         inner = [_ABSENT if each is None else each.get(field.name, _ABSENT) for each in objects]
         assert isinstance(field.dtype, pl.DataType)
-        fields.append(column_of(inner, field.dtype, leaf).rename(field.name))
+        fields.append(column_of(inner, field.dtype, leaf, formats).rename(field.name))
     frame = pl.DataFrame(fields)
     there = pl.Series([each is not None for each in objects], dtype=types.BOOLEAN)
     return frame.select(pl.when(there).then(pl.struct(pl.all())).alias("structs")).to_series()
 
 
-def _lists(values: Sequence[Document | Absent], kind: pl.List, leaf: Leaf) -> pl.Series:
+def _lists(
+    values: Sequence[Document | Absent], kind: pl.List, leaf: Leaf, formats: Formats
+) -> pl.Series:
     lists = [each if isinstance(each, list) else None for each in values]
-    offsets = [0]
-    for each in lists:
-        offsets.append(offsets[-1] + len(each or ()))
     assert isinstance(kind.inner, pl.DataType)
-    elements = [each for one in lists for each in one or ()]
-    inner = column_of(elements, kind.inner, leaf)
-    missing = [each is None for each in lists]
-    if leaf is spark_leaf:  # An element that does not fit makes the array null.
+    offsets, inner, missing = _elements(lists, kind.inner, leaf, formats)
+    made = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), inner.to_arrow(), mask=missing)
+    return pl.Series(pl.from_arrow(made)).cast(kind)
+
+
+def _maps(values: Sequence[Document | Absent], kind: pl.Map, leaf: Leaf, formats: Formats) -> pl.Series:
+    # The last of several members with one key counts.
+    objects = [dict(each.pairs) if isinstance(each, Members) else None for each in values]
+    assert isinstance(kind.value, pl.DataType)
+    members = [None if each is None else [*each.values()] for each in objects]
+    offsets, inner, missing = _elements(members, kind.value, leaf, formats)
+    keys = pa.array([key for each in objects for key in each or ()], pa.large_string())
+    entries = pa.StructArray.from_arrays([keys, inner.to_arrow()], ["key", "value"])
+    made = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), entries, mask=missing)
+    frame = pl.Series(pl.from_arrow(made)).to_frame(SCALAR)
+    return frame.select(pl.col(SCALAR).list.to_map()).to_series().cast(kind)
+
+
+def _elements(
+    groups: Sequence[list[Document] | None], kind: pl.DataType, leaf: Leaf, formats: Formats
+) -> tuple[list[int], pl.Series, pa.Array]:
+    """Return where the elements of each array or object begin, the elements as a column, and which
+    results are null."""
+    offsets = [0]
+    for each in groups:
+        offsets.append(offsets[-1] + len(each or ()))
+    elements = [each for one in groups for each in one or ()]
+    inner = column_of(elements, kind, leaf, formats)
+    missing = [each is None for each in groups]
+    if leaf is spark_leaf:  # An element that does not fit makes the array or the map null.
         bad = [
             value is not None and null for value, null in zip(elements, inner.is_null(), strict=True)
         ]
         spans = pairwise(offsets)
         missing = [each or any(bad[a:b]) for each, (a, b) in zip(missing, spans, strict=True)]
-    whole = pa.array(offsets, pa.int64())
-    made = pa.LargeListArray.from_arrays(whole, inner.to_arrow(), mask=pa.array(missing, pa.bool_()))
-    return pl.Series(pl.from_arrow(made)).cast(kind)
+    return offsets, inner, pa.array(missing, pa.bool_())
 
 
 # --- FROM_JSON ----------------------------------------------------------------------------------------
 
 
-def read(columns: Sequence[pl.Series], *, kind: pl.DataType) -> pl.Series:
-    """Compute FROM_JSON. A document of another type has null fields, or is null for an array."""
+def read(columns: Sequence[pl.Series], *, kind: pl.DataType, formats: Formats) -> pl.Series:
+    """Compute FROM_JSON. A document of another type has null fields, or is null for an array or a
+    map."""
     [texts] = columns
     distinct = texts.unique().drop_nulls()
-    made = column_of([_root(text, kind) for text in distinct.to_list()], kind, spark_leaf)
+    made = column_of([_root(text, kind) for text in distinct.to_list()], kind, spark_leaf, formats)
     places = pl.DataFrame({"text": distinct, "place": range(len(distinct))})
     found = texts.to_frame("text").join(places, on="text", how="left", maintain_order="left")
     return made.gather(found["place"]).rename(texts.name)
@@ -162,6 +201,9 @@ def has_json_form(kind: pl.DataType) -> bool:
         case pl.List():
             element: Any = kind.inner
             return has_json_form(element)
+        case pl.Map():
+            value: Any = kind.value
+            return kind.key == types.TEXT and has_json_form(value)
         case pl.Binary() | pl.Null() | pl.Duration():
             return False
     return True

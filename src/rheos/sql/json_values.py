@@ -238,32 +238,7 @@ def accepted(result: str, *, marks: tuple[str, ...], written: str) -> str:
 # --- writing ------------------------------------------------------------------------------------------
 
 
-def json_texts(columns: Sequence[pl.Series], *, keep_nulls: bool) -> pl.Series:
-    """Return the values of a column as JSON. Without `keep_nulls`, null fields are left out."""
-    [values] = columns
-    # A FLOAT becomes the double that is written with the same digits.
-    texts, doubles = (_without_floats(values.dtype, to) for to in (pl.String(), pl.Float64()))
-    exact = values if doubles == values.dtype else values.cast(texts).cast(doubles)
-    made = [
-        None if each is None else json_text(each, keep_nulls=keep_nulls) for each in exact.to_list()
-    ]
-    return pl.Series(values.name, made, pl.String())
-
-
-def _without_floats(kind: Any, to: pl.DataType) -> pl.DataType:
-    """Return a type with another one in the place of FLOAT."""
-    match kind:
-        case pl.List():
-            return pl.List(_without_floats(kind.inner, to))
-        case pl.Struct():
-            return pl.Struct({each.name: _without_floats(each.dtype, to) for each in kind.fields})
-        case pl.Float32():
-            return to
-    made: pl.DataType = kind
-    return made
-
-
-def json_text(value: Any, *, keep_nulls: bool = True) -> str:
+def json_text(value: Any) -> str:
     """Return a value of a column as JSON, in the form of Spark's TO_JSON."""
     match value:
         case None:
@@ -285,14 +260,9 @@ def json_text(value: Any, *, keep_nulls: bool = True) -> str:
         case date():
             return f'"{value.isoformat()}"'
         case dict():
-            pairs = (pair for pair in value.items() if keep_nulls or pair[1] is not None)
-            return (
-                "{"
-                + ",".join(f"{quoted(k)}:{json_text(v, keep_nulls=keep_nulls)}" for k, v in pairs)
-                + "}"
-            )
+            return "{" + ",".join(f"{quoted(k)}:{json_text(v)}" for k, v in value.items()) + "}"
         case list():
-            return "[" + ",".join(json_text(each, keep_nulls=keep_nulls) for each in value) + "]"
+            return "[" + ",".join(map(json_text, value)) + "]"
     raise refusal(
         f"a {type(value).__name__} has no form in JSON", "convert it with CAST(... AS STRING)"
     )

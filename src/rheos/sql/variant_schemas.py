@@ -1,4 +1,5 @@
-"""Schemas of documents, as SCHEMA_OF_VARIANT writes them: OBJECT<a: BIGINT, b: ARRAY<STRING>>."""
+"""Schemas of documents, as SCHEMA_OF_VARIANT writes them, OBJECT<a: BIGINT, b: ARRAY<STRING>>, and as
+SCHEMA_OF_JSON does, STRUCT<a: BIGINT, b: ARRAY<STRING>>."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from rheos.sql.json_documents import Document, Members, Number, parsed
+from rheos.sql.json_documents import Document, MalformedJsonError, Members, Number, parsed
 from rheos.sql.types import MOST_DIGITS
 
 _LONG_DIGITS = 20
@@ -70,7 +71,7 @@ def _schema(value: Document) -> _Schema:
 
 def _schema_of_number(number: Number) -> _Schema:
     whole, _, fraction = number.lstrip("-").partition(".")
-    if "E" in number:
+    if "E" in number.upper():
         return _DOUBLE
     if number.is_integer and -(1 << 63) <= int(number) < 1 << 63:
         return _LONG
@@ -107,6 +108,32 @@ def _merged_decimals(one: _Decimal, other: _Decimal) -> _Schema:
     scale = max(one.scale, other.scale)
     digits = max(one.digits - one.scale, other.digits - other.scale) + scale
     return _Decimal(digits, scale) if digits <= MOST_DIGITS else _DOUBLE
+
+
+def schema_of_json(text: str) -> str | None:
+    """Return the schema with which FROM_JSON reads a document; None if the document is malformed."""
+    if not text.strip():
+        return "STRING"
+    try:
+        schema = _schema(parsed(text, whole=False, single_quotes=True))
+    except MalformedJsonError:
+        return None
+    return _readable(schema) or "STRUCT<>"
+
+
+def _readable(schema: _Schema) -> str | None:
+    """Return a schema without VOID and VARIANT; None for objects without members."""
+    match schema:
+        case _Object():
+            fields = [(name, _readable(of)) for name, of in schema.fields]
+            known = [f"{_name(name)}: {of}" for name, of in sorted(fields) if of is not None]
+            return f"STRUCT<{', '.join(known)}>" if known else None
+        case _Array():
+            inner = _readable(schema.inner)
+            return None if inner is None else f"ARRAY<{inner}>"
+        case _Decimal():
+            return str(schema) if schema.scale == 0 and schema.digits <= MOST_DIGITS else _DOUBLE
+    return "STRING" if schema in (_VOID, _ANY) else schema
 
 
 def schema_of(text: str) -> str:

@@ -6,13 +6,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import polars as pl
 from sqlglot import exp
 
 from rheos.core.graph.row_functions import of_columns
-from rheos.sql import json_types, json_values, types, variants
-from rheos.sql.expressions.casts import named_type
+from rheos.sql import json_types, json_values, types, variant_schemas, variants
+from rheos.sql.expressions.format_options import (
+    TIMES,
+    check_mode,
+    formatters,
+    is_on,
+    options_of,
+    parsers,
+    schema_type,
+)
 from rheos.sql.expressions.table import (
     ANY,
     TEXT,
@@ -23,9 +32,9 @@ from rheos.sql.expressions.table import (
     function,
     optional,
 )
+from rheos.sql.json_columns import JsonWriter, json_texts
 from rheos.sql.json_parser import JsonArrow
 from rheos.sql.json_paths import VariantPath, spark_path
-from rheos.sql.schema_strings import schema_of
 from rheos.sql.text import kind
 from rheos.sql.value_functions import of_values
 
@@ -68,34 +77,60 @@ def json_typeof(this: pl.Expr) -> pl.Expr:
 
 @computes_named("to_json")
 def to_json(compiler: Compiler, node: exp.Anonymous) -> Typed:
-    """Compile TO_JSON. Fields that are null are left out."""
-    [value] = compiler.given(node, (ANY,))
-    if value.type == types.VARIANT:
-        shown = of_values(variants.shown, [variants.documents(value.expr)], types.TEXT)
-        return Typed(shown, types.TEXT, node)
-    if not isinstance(value.type, pl.Struct | pl.List):
+    """Compile TO_JSON(value[, options]). Fields that are null are left out by default."""
+    value, *_ = compiler.given(node, (ANY, optional(ANY)))
+    options = options_of(compiler, node, node.expressions[1:], ("ignoreNullFields", "sortKeys", *TIMES))
+    if not isinstance(value.type, pl.Struct | pl.List | pl.Map):
         raise compiler.wrong_type(
-            f"{kind(node)} takes a STRUCT, an ARRAY or a VARIANT", value, "write STRUCT(...)"
+            f"{kind(node)} takes a STRUCT, an ARRAY, a MAP or a VARIANT", value, "write STRUCT(...)"
         )
-    made = partial(json_values.json_texts, keep_nulls=False)
+    if not _has_keys(value.type):
+        raise compiler.wrong_type(
+            f"{kind(node)} takes a MAP whose keys are STRING, BOOLEAN or integers",
+            value,
+            "write TRANSFORM_KEYS(m, (k, v) -> CAST(k AS STRING))",
+        )
+    writer = JsonWriter(
+        keep_nulls=not is_on(compiler, options, "ignoreNullFields", default=True),
+        sort_keys=is_on(compiler, options, "sortKeys", default=False),
+        formats=formatters(compiler, node, options),
+    )
+    made = partial(json_texts, writer=writer)
     return Typed(of_columns(made, [value.expr], types.TEXT), types.TEXT, node)
+
+
+def _has_keys(of: Any) -> bool:
+    """Return whether the keys of all maps in a type can be keys in JSON."""
+    match of:
+        case pl.Map():
+            key: Any = of.key
+            return (key in (types.TEXT, types.BOOLEAN) or types.is_integer(key)) and _has_keys(of.value)
+        case pl.List():
+            return _has_keys(of.inner)
+        case pl.Struct():
+            return all(_has_keys(field.dtype) for field in of.fields)
+    return True
 
 
 @computes_named("from_json")
 def from_json(compiler: Compiler, node: exp.Anonymous) -> Typed:
-    """Compile FROM_JSON with a schema as DDL: 'a INT, b ARRAY<STRING>', or a type: 'ARRAY<INT>'."""
-    document, schema = compiler.given(node, (JSON_TEXT, _CONSTANT))
-    parsed = schema_of(schema.constant)
-    if parsed is None:
-        raise compiler.sql.error(
-            f"{schema.constant!r} is not a schema", schema.node, "write 'a INT, b ARRAY<STRING>'"
-        )
-    to = named_type(compiler.sql, parsed, at=schema.node)
-    if not isinstance(to, pl.Struct | pl.List) or not json_types.has_json_form(to):
+    """Compile FROM_JSON(string, schema[, options]). The schema is DDL, such as 'a INT, b STRING', or a
+    type, such as 'ARRAY<INT>'."""
+    document, schema, *_ = compiler.given(node, (JSON_TEXT, _CONSTANT, optional(ANY)))
+    to = schema_type(compiler, schema)
+    if not isinstance(to, pl.Struct | pl.List | pl.Map) or not json_types.has_json_form(to):
         raise compiler.sql.error(
             f"{kind(node)} cannot read {types.name(to)}", schema.node, "read it as STRING, then CAST it"
         )
-    return Typed(of_columns(partial(json_types.read, kind=to), [document.expr], to), to, node)
+    options = options_of(compiler, node, node.expressions[2:], ("mode", *TIMES))
+    check_mode(compiler, options)
+    made = partial(json_types.read, kind=to, formats=parsers(compiler, options))
+    return Typed(of_columns(made, [document.expr], to), to, node)
+
+
+@function("schema_of_json", {"this": JSON_TEXT}, types.TEXT)
+def schema_of_json(this: pl.Expr) -> pl.Expr:
+    return of_values(variant_schemas.schema_of_json, [this], types.TEXT)
 
 
 def json_tuple(compiler: Compiler, node: exp.Anonymous) -> Typed:
@@ -171,6 +206,6 @@ def as_json(values: Sequence[Typed], are_json: Sequence[bool]) -> list[pl.Expr]:
         elif is_json:
             made.append(value.expr)
         else:
-            text = partial(json_values.json_texts, keep_nulls=True)
+            text = partial(json_texts, writer=JsonWriter(keep_nulls=True))
             made.append(of_columns(text, [value.expr], types.TEXT))
     return made

@@ -137,7 +137,8 @@ def _parts(
     return parts
 
 
-def _format_moment(compiler: Compiler, node: exp.Expr, moment: pl.Expr, format_: Typed) -> Typed:
+def format_moment(compiler: Compiler, node: exp.Expr, moment: pl.Expr, format_: Typed) -> Typed:
+    """Return times as strings of a constant format. Raise ProgramError if the format is not valid."""
     pattern = str(format_.constant)
     most = {letter: most for letter, (_, most) in _LETTERS.items()}
     parts = [
@@ -157,7 +158,7 @@ def date_format(compiler: Compiler, node: exp.Anonymous) -> Typed:
         if value.type == pl.Binary():
             return bytes_to_char(compiler, node, value, format_)
     moment = compiler.cast(time_of(compiler, node.expressions[0], kind(node)), types.TIMESTAMP)
-    return _format_moment(compiler, node, moment.expr, format_)
+    return format_moment(compiler, node, moment.expr, format_)
 
 
 @computes_named("from_unixtime")
@@ -165,7 +166,7 @@ def from_unixtime(compiler: Compiler, node: exp.Anonymous) -> Typed:
     seconds, *format_ = compiler.given(node, [WHOLE, optional(CONSTANT_TEXT)])
     moment = compiler.cast(seconds, types.TIMESTAMP).expr
     chosen = format_[0] if format_ else Typed(pl.lit(""), types.TEXT, node, _DEFAULT)
-    return _format_moment(compiler, node, types.dated(moment, types.TIMESTAMP), chosen)
+    return format_moment(compiler, node, types.dated(moment, types.TIMESTAMP), chosen)
 
 
 # --- read ---------------------------------------------------------------------------------------------
@@ -217,8 +218,10 @@ _MONTH_NUMBERS = {
 _ABSENT = {"y": "1970", "M": "1", "d": "1", "H": "0", "m": "0", "s": "0"}
 
 
-def _read(compiler: Compiler, text: pl.Expr, format_: Typed, to: pl.DataType) -> pl.Expr:
-    """Return strings of a format as times; null for others."""
+def parse_time(compiler: Compiler, text: pl.Expr, format_: Typed, to: pl.DataType) -> pl.Expr:
+    """Return strings of a constant format as times; null for others. Raise ProgramError if the format
+    is not valid.
+    """
     pattern, counts = "^", {}
     most = {letter: most for letter, (_, most) in _READ.items()}
     for part, count in _parts(compiler, format_.node, str(format_.constant), most):
@@ -285,7 +288,7 @@ def time_of_text(compiler: Compiler, node: exp.Anonymous) -> Typed:
             value = compiler.cast_text(value, to)
         return Typed(compiler.cast(value, to).expr, to, node)
     text, constant = compiler.given(node, [TEXT, CONSTANT_TEXT])
-    return Typed(_read(compiler, text.expr, constant, to), to, node)
+    return Typed(parse_time(compiler, text.expr, constant, to), to, node)
 
 
 def _since_epoch(compiler: Compiler, node: exp.Expr, value: Typed, precision: Typed) -> Typed:
@@ -309,7 +312,7 @@ def unix_timestamp(compiler: Compiler, node: exp.Anonymous) -> Typed:
     value, *format_ = compiler.given(node, [ANY, optional(CONSTANT_TEXT)])
     if value.type == types.TEXT:
         chosen = format_[0] if format_ else Typed(pl.lit(""), types.TEXT, node, _DEFAULT)
-        moment = _read(compiler, value.expr, chosen, types.TIMESTAMP)
+        moment = parse_time(compiler, value.expr, chosen, types.TIMESTAMP)
     else:
         of = time_of(compiler, node.expressions[0], kind(node))
         moment = compiler.cast(of, types.TIMESTAMP).expr
