@@ -19,7 +19,7 @@ from rheos.connectors.files.publication.contract import FileCommittable
 from rheos.connectors.files.publication.rename_publication import RenamePublication
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink, FileWriter
 from rheos.connectors.iceberg.iceberg_log import IcebergTarget, encoded_statistics
-from rheos.connectors.iceberg.library import library
+from rheos.connectors.iceberg.statistics import file_statistics
 from rheos.connectors.table_log.epoch_append import StagedDataFile
 from rheos.core.connectors.contract import SinkContext, SinkWriter
 from rheos.core.protocol.elements import Batch
@@ -75,15 +75,7 @@ class IcebergWriter(SinkWriter):
             rows=file.rows,
             size_bytes=file.size_bytes,
             partition=list(partition),
-            statistics=encoded_statistics(self._statistics(footer)),
+            statistics=encoded_statistics(
+                file_statistics(footer, self._target.partitioning.schema, self._target.settings)
+            ),
         )
-
-    def _statistics(self, footer: pq.FileMetaData) -> dict[str, object]:
-        """Return the number of rows, and the bounds and sizes of columns, as a manifest has them."""
-        files, schema = library("io.pyarrow"), self._target.partitioning.schema
-        statistics = files.data_file_statistics_from_parquet_metadata(
-            footer,
-            files.compute_statistics_plan(schema, self._target.settings),
-            files.parquet_path_to_id_mapping(schema),
-        )
-        return dict(statistics.to_serialized_dict())
