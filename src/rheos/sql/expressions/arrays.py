@@ -55,9 +55,9 @@ def distinct(compiler: Compiler, node: exp.ArrayDistinct) -> Typed:
     return Typed(value.expr.list.unique(maintain_order=True), value.type, node)
 
 
-@computes(exp.ArraySort)
-def sort(compiler: Compiler, node: exp.ArraySort) -> Typed:
-    """Compile SORT_ARRAY, with nulls first, and ARRAY_SORT, with nulls last."""
+def sort_by_order(compiler: Compiler, node: exp.ArraySort) -> Typed:
+    """Compile SORT_ARRAY, with nulls first, and ARRAY_SORT, with nulls last. Raise ProgramError or
+    SchemaError."""
     compiler.sql.only(node, ("this", "nulls_first", "asc"))
     value, _ = list_of(compiler, node, node.this)
     first, rises = (node.args.get(name) for name in ("nulls_first", "asc"))

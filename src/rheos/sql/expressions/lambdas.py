@@ -1,4 +1,4 @@
-"""Functions of elements: TRANSFORM(list, (x, i) -> x + i), ZIP_WITH, AGGREGATE, MAP_FILTER.
+"""Functions of elements: TRANSFORM(list, (x, i) -> x + i), ZIP_WITH, ARRAY_SORT, AGGREGATE, MAP_FILTER.
 
 A body that reads only its element is an expression over the elements. One that reads the place of the
 element, elements of another list, or columns of the row is an expression over structs of all of these,
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import cast
 
 import polars as pl
 from sqlglot import exp
@@ -18,13 +19,15 @@ from rheos.core.graph.exact_decimals import exact_one
 from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
 from rheos.sql.expressions.array_functions import ARRAY, inner_type
-from rheos.sql.expressions.arrays import list_of
-from rheos.sql.expressions.maps import MAP, type_of_map
+from rheos.sql.expressions.arrays import list_of, sort_by_order
+from rheos.sql.expressions.maps import MAP, entries_type, type_of_map
 from rheos.sql.expressions.table import Compiler, Takes, Typed, computes, computes_named
 from rheos.sql.list_rows import PLACE, fold_elements, zip_elements
+from rheos.sql.list_sorting import sort_by_comparing
+from rheos.sql.map_joins import KEY, OTHER_VALUE, VALUE, join_maps
 from rheos.sql.text import kind
 
-_SUM, _ELEMENT = "accumulated", "element"
+_SUM, _ELEMENT, _OTHER, _ENTRY = "accumulated", "element", "other element", "entry"
 
 
 @dataclass(frozen=True)
@@ -124,11 +127,24 @@ def _of_elements(
     values.append(Typed(read(PLACE), types.INT, node))
     parameters = _Parameters(compiler, dict(zip(names, values, strict=False)), read)
     body = parameters.compile(given.this)
-    columns = {**dict(zip(fields, lists, strict=True)), **parameters.of_row}
+    zipped = _zipped(compiler, node, dict(zip(fields, lists, strict=True)), parameters, copies=copies)
+    return zipped, body
+
+
+def _zipped(
+    compiler: Compiler,
+    node: exp.Expr,
+    lists: Mapping[str, Typed],
+    parameters: _Parameters,
+    *,
+    copies: bool,
+) -> pl.Expr:
+    """Return the elements of lists at each place, with what a body reads of the row, as structs."""
+    columns = {**lists, **parameters.of_row}
     of_element = {
-        name: inner_type(value) if name in fields else value.type for name, value in columns.items()
+        name: inner_type(value) if name in lists else value.type for name, value in columns.items()
     }
-    zipped = of_columns(
+    return of_columns(
         partial(
             zip_elements,
             lists=len(lists),
@@ -138,7 +154,32 @@ def _of_elements(
         [value.expr for value in columns.values()],
         pl.List(pl.Struct({**of_element, PLACE: types.INT})),
     )
-    return zipped, body
+
+
+def _of_entries(
+    compiler: Compiler, node: exp.Expr, entries: Typed, given: exp.Expr | None
+) -> tuple[pl.Expr, Typed, Callable[[str], pl.Expr]]:
+    """Return a list, the body of a lambda whose parameters are the fields of its elements, which are
+    structs, and what reads a field of an element."""
+    struct = inner_type(entries)
+    assert isinstance(struct, pl.Struct)
+    names = _names(compiler, node, given, (len(struct.fields),))
+    assert isinstance(given, exp.Lambda)
+    alone = _reads_only(given.this, {*names})
+    read = pl.element().struct.field
+
+    def field_of(name: str) -> pl.Expr:
+        return read(name) if alone else read(_ENTRY).struct.field(name)
+
+    values = {
+        name: Typed(field_of(each.name), cast("pl.DataType", each.dtype), node)
+        for name, each in zip(names, struct.fields, strict=True)
+    }
+    parameters = _Parameters(compiler, values, read)
+    body = parameters.compile(given.this)
+    if alone:
+        return entries.expr, body, field_of
+    return _zipped(compiler, node, {_ENTRY: entries}, parameters, copies=True), body, field_of
 
 
 def _condition(compiler: Compiler, body: Typed) -> pl.Expr:
@@ -265,6 +306,28 @@ def aggregate(compiler: Compiler, node: exp.Reduce) -> Typed:
     return Typed(made.expr, made.type, node)
 
 
+@computes(exp.ArraySort)
+def sort(compiler: Compiler, node: exp.ArraySort) -> Typed:
+    """Compile ARRAY_SORT(list[, (x, y) -> ...]), whose function returns -1, 0 or 1, and SORT_ARRAY."""
+    given = node.args.get("expression")
+    if given is None:
+        return sort_by_order(compiler, node)
+    value, inner = list_of(compiler, node, node.this)
+    names = _names(compiler, node, given, (2,))
+    assert isinstance(given, exp.Lambda)
+    elements = [Typed(pl.col(name), inner, node) for name in (_ELEMENT, _OTHER)]
+    parameters = _Parameters(compiler, dict(zip(names, elements, strict=True)), pl.col)
+    body = parameters.compile(given.this)
+    if not types.is_integer(body.type):
+        raise compiler.wrong_type("the function must return an INT", body, "return -1, 0 or 1")
+    columns = {name: each.type for name, each in parameters.of_row.items()}
+    frame = pl.LazyFrame(schema={_ELEMENT: inner, _OTHER: inner, **columns})
+    compare = exact_one(body.expr, frame)
+    made = partial(sort_by_comparing, compare=compare, names=(_ELEMENT, _OTHER, *columns))
+    inputs = [value.expr, *(each.expr for each in parameters.of_row.values())]
+    return Typed(of_columns(made, inputs, value.type), value.type, node)
+
+
 # --- of maps ------------------------------------------------------------------------------------------
 
 
@@ -273,21 +336,34 @@ def of_map(compiler: Compiler, node: exp.Anonymous) -> Typed:
     """Compile a function of the keys and values of a map."""
     [value], given = _with_lambda(compiler, node, [MAP])
     key, of = type_of_map(compiler, node, value)
-    keys = Typed(value.expr.map.keys(), pl.List(key), value.node)
-    values = Typed(value.expr.map.values(), pl.List(of), value.node)
-    elements, body = _of_elements(compiler, node, [keys, values], given, copies=True)
-    parts = {
-        name: pl.element().struct.field(f"argument {place}").alias(name)
-        for place, name in enumerate(("key", "value"))
-    }
+    listed = Typed(value.expr.map.entries(), entries_type(value.type), value.node)
+    entries, body, field_of = _of_entries(compiler, node, listed, given)
+    parts = {name: field_of(name).alias(name) for name in (KEY, VALUE)}
     match node.name.casefold():
         case "map_filter":
             kept = _condition(compiler, body).fill_null(False)
-            entries = elements.list.eval(pl.struct(*parts.values()).filter(kept))
-            return Typed(entries.list.to_map(), value.type, node)
+            made = entries.list.eval(pl.struct(*parts.values()).filter(kept))
+            return Typed(made.list.to_map(), value.type, node)
         case "transform_keys":
-            parts["key"], key = body.expr.alias("key"), body.type
+            parts[KEY], key = body.expr.alias(KEY), body.type
         case _:
-            parts["value"], of = body.expr.alias("value"), body.type
-    made = elements.list.eval(pl.struct(*parts.values())).list.to_map()
+            parts[VALUE], of = body.expr.alias(VALUE), body.type
+    made = entries.list.eval(pl.struct(*parts.values())).list.to_map()
     return Typed(made, pl.Map(key, of), node)
+
+
+@computes_named("map_zip_with")
+def map_zip_with(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile MAP_ZIP_WITH(map, map, (key, value, other) -> ...). A missing value is null."""
+    [one, other], given = _with_lambda(compiler, node, [MAP, MAP])
+    key, of = type_of_map(compiler, node, one)
+    other_key, of_other = type_of_map(compiler, node, other)
+    if key != other_key:
+        raise compiler.sql.error(
+            f"{kind(node)} takes maps whose keys have one type", node, "convert the keys with CAST"
+        )
+    entries = pl.List(pl.Struct({KEY: key, VALUE: of, OTHER_VALUE: of_other}))
+    joined = Typed(of_columns(join_maps, [one.expr, other.expr], entries), entries, node)
+    elements, body, field_of = _of_entries(compiler, node, joined, given)
+    entry = pl.struct(field_of(KEY).alias(KEY), body.expr.alias(VALUE))
+    return Typed(elements.list.eval(entry).list.to_map(), pl.Map(key, body.type), node)

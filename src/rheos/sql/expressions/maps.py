@@ -21,10 +21,10 @@ from rheos.sql.expressions.table import (
     optional,
 )
 from rheos.sql.list_rows import PLACE, zip_elements
+from rheos.sql.map_joins import KEY, VALUE
 from rheos.sql.text import kind
 
 MAP = Takes("a MAP", lambda of: isinstance(of, pl.Map))
-_KEY, _VALUE = "key", "value"
 
 
 def type_of_map(compiler: Compiler, node: exp.Expr, value: Typed) -> tuple[pl.DataType, pl.DataType]:
@@ -45,7 +45,7 @@ def parts_of(type_: pl.DataType) -> tuple[pl.DataType, pl.DataType]:
 def entries_type(type_: pl.DataType) -> pl.List:
     """Return the type of a map's entries, as a list of structs."""
     key, value = parts_of(type_)
-    return pl.List(pl.Struct({_KEY: key, _VALUE: value}))
+    return pl.List(pl.Struct({KEY: key, VALUE: value}))
 
 
 @computes_named("map")
@@ -61,7 +61,7 @@ def _map(compiler: Compiler, node: exp.Expr, given: list[exp.Expr]) -> Typed:
     keys, key = compiler.common(every[::2], "MAP")
     values, value = compiler.common(every[1::2], "MAP")
     entries = [
-        pl.struct(one.expr.alias(_KEY), other.expr.alias(_VALUE))
+        pl.struct(one.expr.alias(KEY), other.expr.alias(VALUE))
         for one, other in zip(keys, values, strict=True)
     ]
     return Typed(pl.concat_list(entries).list.to_map(), pl.Map(key, value), node)
@@ -77,8 +77,8 @@ def map_of_bracket(compiler: Compiler, node: exp.Bracket) -> Typed | None:
 @computes_named("map_from_arrays")
 def map_from_arrays(compiler: Compiler, node: exp.Anonymous) -> Typed:
     keys, values = compiler.given(node, [ARRAY, ARRAY])
-    names = (_KEY, _VALUE)
-    zipped = pl.List(pl.Struct({_KEY: inner_type(keys), _VALUE: inner_type(values), PLACE: types.INT}))
+    names = (KEY, VALUE)
+    zipped = pl.List(pl.Struct({KEY: inner_type(keys), VALUE: inner_type(values), PLACE: types.INT}))
     made = of_columns(partial(zip_elements, lists=2, names=names), [keys.expr, values.expr], zipped)
     entry = pl.struct(*(pl.element().struct.field(name) for name in names))
     type_ = pl.Map(inner_type(keys), inner_type(values))
@@ -95,7 +95,7 @@ def map_from_entries(compiler: Compiler, node: exp.Anonymous) -> Typed:
         )
     key, of = (each.dtype for each in entry.fields)
     fields = (pl.element().struct.field(each.name) for each in entry.fields)
-    renamed = [field.alias(name) for field, name in zip(fields, (_KEY, _VALUE), strict=True)]
+    renamed = [field.alias(name) for field, name in zip(fields, (KEY, VALUE), strict=True)]
     made = value.expr.list.eval(pl.struct(*renamed)).list.to_map()
     return Typed(made, pl.Map(key, of), node)
 
@@ -152,9 +152,7 @@ def str_to_map(compiler: Compiler, node: exp.Anonymous) -> Typed:
                 "write STR_TO_MAP(s, ',', ':')",
             )
     pair = pl.element().str.splitn(signs[1], 2)
-    fields = [
-        pair.struct.field(f"field_{place}").alias(name) for place, name in ((0, _KEY), (1, _VALUE))
-    ]
+    fields = [pair.struct.field(f"field_{place}").alias(name) for place, name in ((0, KEY), (1, VALUE))]
     made = text.expr.str.split(signs[0]).list.eval(pl.struct(*fields)).list.to_map()
     return Typed(made, pl.Map(types.TEXT, types.TEXT), node)
 
