@@ -236,9 +236,9 @@ WRONG = {
         "NTILE(4) OVER (ORDER BY ts)",
     ),
     "SELECT SUM(price) OVER w AS s FROM bids WINDOW v AS (ORDER BY ts)": ("unknown window 'w'", "w"),
-    "SELECT ns, COUNT(*) OVER (ORDER BY n) AS s FROM (SELECT n, SPLIT(CAST(n AS STRING), '') AS ns "
+    "SELECT ns, COUNT(*) OVER (ORDER BY n) AS s FROM (SELECT n, MAP('n', n) AS ns "
     "FROM (SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction)) AS t": (
-        "the rows are updated and have no key, and 'ns', which is ARRAY, cannot be compared",
+        "the rows are updated and have no key, and 'ns', which is MAP, cannot be compared",
         "COUNT(*) OVER (ORDER BY n)",
     ),
     "SELECT PROCTIME() AS p FROM bids WHERE PROCTIME() > ts": (

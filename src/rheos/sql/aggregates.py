@@ -20,7 +20,8 @@ from rheos.core.aggregates.units import mean_type, sum_type
 from rheos.core.errors import SchemaError
 from rheos.core.graph.types import from_polars
 from rheos.sql import spark_list_aggregates, types
-from rheos.sql.expressions.order_keys import is_ordered
+from rheos.sql.expressions.key_values import as_key, check_key, value_of_key
+from rheos.sql.expressions.order_keys import is_nested, is_ordered
 from rheos.sql.expressions.table import AGGREGATES, CAST, Compiler, Typed
 from rheos.sql.functions import UserAggregateCall, UserFunction
 from rheos.sql.grouping_sets import is_grouping
@@ -103,7 +104,6 @@ def _aggregated(compiler: Compiler, node: exp.Expr) -> AggregateCall:
         known is None
         or isinstance(call.this, exp.Order)
         or isinstance(call.args.get("quantile"), exp.Array)
-        or (isinstance(call, exp.Min | exp.Max) and _is_nested(compiler, call.this))
     ):
         return _listed(compiler, call, condition)
     flags, maker = known
@@ -115,12 +115,6 @@ def _aggregated(compiler: Compiler, node: exp.Expr) -> AggregateCall:
     made = maker(compiler, call, _keep_where(compiler.compile(call.this.expressions[0]), condition))
     of_distinct = _OF_DISTINCT.get(made.of)
     return _listed(compiler, call, condition) if of_distinct is None else replace(made, of=of_distinct)
-
-
-def _is_nested(compiler: Compiler, argument: exp.Expr) -> bool:
-    of = argument.expressions[0] if isinstance(argument, exp.Distinct) else argument
-    kind = compiler.compile(of).type
-    return isinstance(kind, pl.List | pl.Struct) and is_ordered(kind)
 
 
 def without_window(
@@ -208,7 +202,9 @@ def _count(compiler: Compiler, node: exp.Count, condition: pl.Expr | None) -> Ag
     if isinstance(of, exp.Distinct):
         if len(of.expressions) != 1:
             return _count_rows_of_values(compiler, node, of.expressions, condition)
-        value = _keep_where(compiler.compile(of.expressions[0]), condition)
+        value = compiler.compile(of.expressions[0])
+        check_key(compiler.sql, value.type, "DISTINCT", value.node)
+        value = _keep_where(as_key(value), condition)
         return AggregateCall(value, agg.count_distinct, types.BIGINT)
     if isinstance(of, exp.Star | exp.Literal):
         if condition is None:
@@ -295,10 +291,15 @@ def _of_its_type(make: Callable[[str], Agg | pl.Expr]) -> Maker:
     """Return the maker of an aggregate whose result is one of the values."""
 
     def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCall:
-        if isinstance(value.type, pl.List | pl.Struct):
-            raise compiler.wrong_type(
-                f"{kind(node)} cannot take nested values", value, "select a field or element of it"
-            )
+        if is_nested(value.type):
+            if not is_ordered(value.type):
+                raise compiler.sql.wrong_type(
+                    f"{kind(node)} cannot compare values of type {types.name(value.type)}",
+                    value.node,
+                    "select a field or element of it",
+                )
+            of = value.type
+            return AggregateCall(as_key(value), make, of, lambda key: value_of_key(key, of))
         return AggregateCall(value, make, value.type)
 
     return maker

@@ -15,13 +15,16 @@ from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.types import from_polars
 from rheos.core.graph.windows import Session, Sliding, Tumbling, Window
 from rheos.core.operators.changelog.table import SIGNED, can_be_kept
-from rheos.core.state.key_groups import is_key_type
 from rheos.sql import types
 from rheos.sql.aggregates import AggregateCall, aggregated, is_aggregate, without_window
 from rheos.sql.calls import folded
+from rheos.sql.expressions.key_values import as_key, check_key, value_of_key
+from rheos.sql.expressions.nested_values import field as field_of
+from rheos.sql.expressions.order_keys import is_nested
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouped_plans import Aggregate, Distinct, WindowedRows
 from rheos.sql.grouping_sets import GroupBy, InSets, asked, group_by, groupings, in_sets
+from rheos.sql.nested_keys import comparable, values_of
 from rheos.sql.plan import ColumnRole, PlanNode, Project, SqlColumn, projected, retracting
 from rheos.sql.scope import Named, NameScope, SqlRelation
 from rheos.sql.text import SqlText, as_sql, kind
@@ -94,6 +97,12 @@ class GroupedColumns:
 
     def column(self, node: exp.Column) -> Typed:
         self.scope.column(node)
+        whole, fields = self.scope.column_and_fields(node)
+        value = self.found.get(_quoted(whole.column.name))
+        if value is not None:
+            for name in fields:
+                value = field_of(self.compiler, value, name, node)
+            return value
         raise self.sql.error(
             f"{as_sql(node)!r} is neither in GROUP BY nor in an aggregate",
             node,
@@ -121,6 +130,11 @@ def spelled(scope: NameScope, node: exp.Expr) -> str:
     # Spark's words for ARRAY_AGG have no ORDER BY.
     orders = [each.this for each in made.find_all(exp.ArrayAgg) if isinstance(each.this, exp.Order)]
     return " ".join(as_sql(each) for each in [made, *orders])
+
+
+def _quoted(column: str) -> str:
+    """Return the SQL of a column, as `spelled` returns it."""
+    return as_sql(exp.column(exp.to_identifier(column, quoted=True)))
 
 
 @dataclass
@@ -175,16 +189,13 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> GroupedCol
         value = compiler.compile(key) if sets is None else sets.keys[place]
         if value.type == types.NULL:
             value = compiler.cast(value, types.BOOLEAN)
-        if not is_key_type(from_polars(pl.Schema({"key": value.type})).types[0]):
-            raise sql.wrong_type(
-                f"{types.name(value.type)} cannot be a GROUP BY key",
-                key,
-                "group by its fields or elements, or TO_JSON",
-            )
-        name = work.computed(named.name if named is not None else text, value)
+        check_key(sql, value.type, "GROUP BY", key)
+        name = work.computed(named.name if named is not None else text, as_key(value))
         keys.append(name)
-        found[text] = Typed(pl.col(name), value.type, key)
-        if named is not None:
+        nested = is_nested(value.type)
+        given = value_of_key(pl.col(name), value.type) if nested else pl.col(name)
+        found[text] = Typed(given, value.type, key)
+        if named is not None and not nested:
             names[text] = Named(named.name, SqlColumn(name, value.type, ColumnRole.PLAIN))
     found |= _groupings(work, node, sets, [spelled(scope, key) for key in written], keys)
     window, source, keys = _window(work, in_window, keys, written)
@@ -453,7 +464,7 @@ def _see_window(
             expr = made.get(role)
             if expr is None:
                 continue
-            text = as_sql(exp.column(exp.to_identifier(named.column.name, quoted=True)))
+            text = _quoted(named.column.name)
             found[text] = Typed(expr, named.column.type, exp.Null())
             if role == ColumnRole.WINDOW_TIME:
                 role = ColumnRole.EVENT_TIME
@@ -462,6 +473,9 @@ def _see_window(
 
 def distinct(plan: PlanNode) -> PlanNode:
     """Return distinct rows; of a changelog, the distinct current rows."""
+    rows = comparable(plan)
+    if rows is not plan:
+        return projected(distinct(rows), values_of(plan.columns), settled(plan))
     if plan.changes is None:
         return Distinct(plan, settled(plan))
     keys = tuple(column.name for column in plan.columns)

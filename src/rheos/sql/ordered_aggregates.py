@@ -18,7 +18,6 @@ from sqlglot import exp
 from rheos.core.aggregates.quantile import interpolated
 from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
-from rheos.sql.expressions.order_keys import order_key
 from rheos.sql.expressions.postgres_json import returns_json
 from rheos.sql.expressions.table import CAST, Compiler, Typed
 from rheos.sql.json_parser import JsonArrayAgg, JsonObjectAgg
@@ -204,27 +203,6 @@ def _min_by(call: ListCall) -> OfList:
 @of_lists(exp.ArgMax, knows=("expression", "count"))
 def _max_by(call: ListCall) -> OfList:
     return _sort_by(call, greatest=True)
-
-
-def _extreme(call: ListCall, *, greatest: bool) -> OfList:
-    """Return the least or the greatest array or struct, in the order of comparisons."""
-    key = Typed(order_key(call.value.expr, call.value.type), types.TEXT, call.node)
-    return call.of_pairs(
-        call.value,
-        key,
-        call.value.type,
-        lambda value, by: value.sort_by(by, descending=greatest, maintain_order=True),
-    )
-
-
-@of_lists(exp.Min)
-def _least(call: ListCall) -> OfList:
-    return _extreme(call, greatest=False)
-
-
-@of_lists(exp.Max)
-def _greatest(call: ListCall) -> OfList:
-    return _extreme(call, greatest=True)
 
 
 @of_lists(exp.Median)

@@ -16,6 +16,7 @@ from rheos.core.operators.over.positions import FramePosition, PositionFunction
 from rheos.sql import types
 from rheos.sql.aggregates import AggregateCall, aggregated
 from rheos.sql.call_combinations import Combination, combination
+from rheos.sql.expressions.key_values import as_key, check_key
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.frame_bounds import frame
 from rheos.sql.grouped_plans import OverPlan
@@ -115,6 +116,9 @@ def _add_frames(
     first = calls[0]
     clause, orders = first.clause, first.orders
     partition = [compiler.compile(each) for each in clause.partition_by]
+    for each in partition:
+        check_key(sql, each.type, "PARTITION BY", each.node)
+    partition = [as_key(each) for each in partition]
     partition = partition or [Typed(pl.lit(0, dtype=types.BIGINT), types.BIGINT, first.node)]
     source, keys = with_keys(plan, partition, f"over {place}")
     if source.changes is not None:

@@ -37,6 +37,7 @@ from rheos.sql.lookups import LookupJoin
 from rheos.sql.match_parser import MatchRecognize
 from rheos.sql.matching import matched
 from rheos.sql.membership import Membership, membership, with_membership
+from rheos.sql.nested_keys import check_keys
 from rheos.sql.over import is_behind_time, with_over
 from rheos.sql.pivots import pivoted
 from rheos.sql.plan import (
@@ -251,18 +252,9 @@ class Planner:
             made = replace(made, columns=tuple(map(plain_column, made.columns)))
         if (clause := node.args.get("distinct")) is not None:
             self.sql.only(clause, (), " of DISTINCT")
-            self._check_distinct(made, clause)
+            check_keys(self.sql, made, "DISTINCT", clause.parent)
             made = distinct(made)
         return made
-
-    def _check_distinct(self, plan: PlanNode, at: exp.Expr) -> None:
-        for column in plan.columns:
-            if isinstance(column.type, pl.List | pl.Struct):
-                raise self.sql.wrong_type(
-                    f"DISTINCT cannot take {column.name!r}, which is {types.name(column.type)}",
-                    at.parent,
-                    f"select its fields or elements, or TO_JSON({column.name})",
-                )
 
     def _filter_rows(self, relation: SqlRelation, conditions: Sequence[exp.Expr]) -> SqlRelation:
         """Return the rows for which all conditions hold. A bound on the row number becomes the first n

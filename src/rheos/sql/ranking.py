@@ -16,6 +16,7 @@ from rheos.core.operators.over.event_time_over import OverColumns
 from rheos.core.operators.over.moving_frames import FrameSpec
 from rheos.sql import types
 from rheos.sql.copies import numbered_copies
+from rheos.sql.expressions.key_values import as_key, check_key
 from rheos.sql.expressions.order_keys import (
     END_OF_LIST,
     END_OF_TEXT,
@@ -38,10 +39,12 @@ from rheos.sql.plan import (
     PlanNode,
     Project,
     SqlColumn,
+    names_of,
     projected,
     rekeyed,
 )
 from rheos.sql.text import SqlText, as_sql
+from rheos.sql.unused_names import unused_name
 from rheos.sql.window_clauses import OverClause
 from rheos.sql.windows import OF_WINDOWS, is_clock, windowed_below, without_windows
 
@@ -81,9 +84,12 @@ def ranked(
     keys, in_window = [], set()
     for each in clause.partition_by:
         value = compiler.compile(each)
+        check_key(sql, value.type, "PARTITION BY", each)
+        value = as_key(value)
         found = _plain(value, plan)
         if found is None:
-            found = SqlColumn(as_sql(each), value.type)
+            name = unused_name(as_sql(each), names_of(plan))
+            found = SqlColumn(name, value.type)
             exprs.append(value.expr)
             columns.append(found)
         if found.role in OF_WINDOWS:

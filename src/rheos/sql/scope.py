@@ -76,7 +76,7 @@ class NameScope:
 
     def column(self, node: exp.Column) -> Typed:
         """Return the column of a node. Raise SchemaError if it does not exist or is ambiguous."""
-        found, rest = self._find_column(node)
+        found, rest = self.column_and_fields(node)
         if found.column.role is ColumnRole.PROCESSING_TIME and not isinstance(
             node.parent, exp.Select | exp.Alias
         ):
@@ -105,18 +105,19 @@ class NameScope:
     def reads(self, node: exp.Column) -> bool:
         """Return whether a node names a column or a field of one."""
         try:
-            found, rest = self._find_column(node)
+            found, rest = self.column_and_fields(node)
         except ProgramError:
             return False
         return not rest or isinstance(found.column.type, pl.Struct)
 
     def named(self, node: exp.Column) -> Named | None:
         """Return the column that a node names; None if it is a field of a struct or does not exist."""
-        found, rest = self._find_column(node)
+        found, rest = self.column_and_fields(node)
         return None if rest else found
 
-    def _find_column(self, node: exp.Column) -> tuple[Named, list[str]]:
-        """Return the column, and the names of the struct fields that are read from it."""
+    def column_and_fields(self, node: exp.Column) -> tuple[Named, list[str]]:
+        """Return the column, and the names of the struct fields that are read from it. Raise
+        SchemaError."""
         self.sql.only(node, ("this", "table", "db", "catalog"))
         if isinstance(node.this, exp.Star):
             raise Compiler(self.sql, self).refused(node.this)

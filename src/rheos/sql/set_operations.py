@@ -14,6 +14,7 @@ from rheos.sql import types
 from rheos.sql.expressions.table import CAST
 from rheos.sql.grouping import distinct
 from rheos.sql.laterals import exploded
+from rheos.sql.nested_keys import check_keys
 from rheos.sql.plan import ColumnRole, PlanNode, Project, SqlColumn, Union, projected, retracting
 from rheos.sql.unused_names import unused_name
 from rheos.sql.windows import settled
@@ -77,7 +78,10 @@ def _by_name(sides: Sequence[PlanNode]) -> list[PlanNode]:
 
 def _union(planner: Planner, node: exp.Union) -> PlanNode:
     united = _united(planner, _sides(planner, node), node)
-    return distinct(united) if node.args.get("distinct") else united
+    if not node.args.get("distinct"):
+        return united
+    check_keys(planner.sql, united, "UNION", node)
+    return distinct(united)
 
 
 def _compared(planner: Planner, node: exp.Intersect | exp.Except) -> PlanNode:
@@ -89,6 +93,7 @@ def _compared(planner: Planner, node: exp.Intersect | exp.Except) -> PlanNode:
     columns = sides[0].columns
     names = {column.name.casefold() for column in columns}
     here, there, count = (unused_name(name, names) for name in ("here", "there", "count"))
+    check_keys(planner.sql, sides[0], node.key.upper(), node)
     changing = any(side.changes is not None for side in sides)
     marked = []
     for side, mine in zip(sides, (here, there), strict=True):

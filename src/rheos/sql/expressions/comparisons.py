@@ -13,7 +13,7 @@ from rheos.sql import types
 from rheos.sql.chains import halved
 from rheos.sql.expressions.json_standard import is_json
 from rheos.sql.expressions.literals import literal_value
-from rheos.sql.expressions.order_keys import is_ordered, order_key
+from rheos.sql.expressions.order_keys import is_nested, is_ordered, order_key
 from rheos.sql.expressions.row_order import STANDARD_NULLS, RowValues, values_of_row
 from rheos.sql.expressions.table import TEXT_OF_BYTES, Compiler, Typed, computes, function
 from rheos.sql.expressions.untyped_literals import read_as
@@ -66,7 +66,7 @@ def compared(compiler: Compiler, values: list[Typed], where: str) -> list[pl.Exp
     if kind == types.NULL:
         # Polars does not compare nulls without a type.
         made = [compiler.cast(each, types.BOOLEAN) for each in made]
-    if not isinstance(kind, pl.Struct | pl.List):
+    if not is_nested(kind):
         return [each.expr for each in made]
     if not is_ordered(kind):
         raise compiler.sql.wrong_type(
@@ -78,7 +78,7 @@ def compared(compiler: Compiler, values: list[Typed], where: str) -> list[pl.Exp
 def equal_keys(compiler: Compiler, pair: Sequence[Typed], where: str) -> list[Typed]:
     """Return values in one type, as keys that are equal if the values are. Raise SchemaError."""
     both, kind = compiler.common(pair, where)
-    if not isinstance(kind, pl.List | pl.Struct):
+    if not is_nested(kind):
         return both
     keys = compared(compiler, both, where)
     return [Typed(key, types.TEXT, each.node) for key, each in zip(keys, both, strict=True)]

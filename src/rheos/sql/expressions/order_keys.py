@@ -19,9 +19,14 @@ from rheos.sql import types
 HEX = "0123456789abcdef"
 END_OF_TEXT, END_OF_LIST = "!", " "
 """The end of a string sorts before its digits, and that of a list before its elements."""
-_DIGITS_OF_BIGINT = 18
+DIGITS_OF_BIGINT = 18
 """Digits of the widest decimals that are whole numbers of 64 bits, whatever their values."""
 _DIGITS = 20
+
+
+def is_nested(kind: pl.DataType) -> bool:
+    """Return whether values of the type are arrays, structs or maps."""
+    return isinstance(kind, pl.List | pl.Struct | pl.Map)
 
 
 def is_ordered(kind: pl.DataType) -> bool:
@@ -54,7 +59,7 @@ def whole_number(value: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
         return value.dt.total_microseconds()
     if kind == types.DATE:
         return value.cast(types.INT).cast(types.BIGINT)
-    if isinstance(kind, pl.Decimal) and kind.precision <= _DIGITS_OF_BIGINT:
+    if isinstance(kind, pl.Decimal) and kind.precision <= DIGITS_OF_BIGINT:
         return value.to_physical().cast(types.BIGINT)
     return None
 
