@@ -9,6 +9,7 @@ _GROUPS = (
     "FROM bids GROUP BY price % 19) AS t"
 )
 _AUCTIONS = "PARTITION BY auction ORDER BY ts"
+_DEAREST = "PARTITION BY auction ORDER BY price DESC, ts"
 _TUMBLING = "TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE))"
 _BUCKETS = (
     "(SELECT *, time_bucket(INTERVAL '5 minutes', ts) AS window_start, "
@@ -180,4 +181,33 @@ FRAMES = [
         "GROUP BY auction WINDOW w AS (ORDER BY COUNT(*), auction)"
     ),
     Query("SELECT channel, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM bids GROUP BY channel"),
+    # Over append-only rows in any order, which are all kept.
+    Query(
+        "SELECT auction, price, "
+        + _frames(_OF_ROWS, _DEAREST, "ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING")
+        + ", RANK() OVER (ORDER BY price DESC) AS r, COUNT(*) OVER () AS n, "
+        "LAG(price, 1, -1) OVER (PARTITION BY bidder ORDER BY ts DESC) AS l FROM bids"
+    ),
+    Query(
+        "SELECT price, NTILE(4) OVER (ORDER BY price, ts) AS t, price / SUM(price) OVER () AS s "
+        "FROM bids"
+    ),
+    Query(
+        "SELECT ts, LEAD(price) OVER (ORDER BY ts, auction) AS a, SUM(price) OVER (PARTITION BY "
+        "bidder) AS s, LEAD(price) OVER (PARTITION BY bidder ORDER BY ts) AS b FROM bids"
+    ),
+    Query(f"SELECT price, ROW_NUMBER() OVER ({_DEAREST}) AS n FROM bids"),
+    Query(
+        "SELECT price, n FROM (SELECT price, ROW_NUMBER() OVER (ORDER BY price, ts) AS n FROM bids) "
+        "AS t WHERE n % 2 = 1"
+    ),
+    Query(
+        "SELECT MAX(price - m) AS d FROM (SELECT price, AVG(price) OVER (PARTITION BY auction) AS m "
+        "FROM bids) AS t"
+    ),
+    # Equal rows are as many results.
+    Query(
+        "SELECT channel, COUNT(*) OVER (PARTITION BY channel) AS n, ROW_NUMBER() OVER "
+        "(ORDER BY channel NULLS LAST) AS r FROM (SELECT channel FROM bids) AS t"
+    ),
 ]

@@ -187,7 +187,7 @@ WRONG: list[tuple[str, str]] = [
     ("SELECT «LAG()» OVER (ORDER BY ts) FROM bids", "LAG() is missing an argument"),
     ("SELECT LAG(price, «'a'») OVER (ORDER BY ts) FROM bids", "LAG() takes an integer number of rows"),
     ("SELECT LAG(price, -«1») OVER (ORDER BY ts) FROM bids", "LAG() takes an integer number of rows"),
-    ("SELECT «SUM(price)» OVER FROM bids", "rows without a window have no last one"),
+    ("SELECT «SUM(price)» OVER FROM bids", "OVER needs a window"),
     (
         "SELECT «LAST_VALUE(price) OVER (PARTITION BY auction)» FROM bids",
         "OVER needs ORDER BY",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 import polars as pl
 import pyarrow as pa
 
+from rheos.api.time_to_live import FOREVER, TimeToLive
 from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE, Changes
 from rheos.core.graph.exact_decimals import exact_one
 from rheos.core.graph.types import empty_frame
@@ -146,6 +147,11 @@ def is_known(plan: PlanNode) -> bool:
         return not plan.rows.queries
     inputs: Sequence[PlanNode] = plan.upstream()
     return isinstance(plan, ValueRows) or (bool(inputs) and all(map(is_known, inputs)))
+
+
+def may_be_kept(plan: PlanNode, ttl: TimeToLive | None) -> bool:
+    """Return whether a query may keep all rows of a plan: the script contains them, or says so."""
+    return ttl == FOREVER or is_known(plan)
 
 
 def known_rows(plan: PlanNode) -> pl.DataFrame | None:

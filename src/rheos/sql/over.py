@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 from sqlglot import exp
 
+from rheos.api.time_to_live import TimeToLive
 from rheos.core import aggregates as agg
 from rheos.core.graph.changelog import Changes
 from rheos.core.operators.over.event_time_over import OverColumns, OverFunction
@@ -16,13 +17,22 @@ from rheos.core.operators.over.positions import FramePosition, PositionFunction
 from rheos.sql import types
 from rheos.sql.aggregates import AggregateCall, aggregated
 from rheos.sql.call_combinations import Combination, combination
+from rheos.sql.copies import numbered_copies
 from rheos.sql.expressions.key_values import as_key, check_key
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.frame_bounds import frame
 from rheos.sql.grouped_plans import OverPlan
 from rheos.sql.grouping import result_column
-from rheos.sql.plan import SET_EVENT_TIME, ColumnRole, PlanNode, SqlColumn, projected, with_keys
-from rheos.sql.ranking import OrderTerm, is_rank, known_by_key, sorted_by
+from rheos.sql.inserted_rows import may_be_kept
+from rheos.sql.plan import (
+    SET_EVENT_TIME,
+    ColumnRole,
+    PlanNode,
+    SqlColumn,
+    projected,
+    with_keys,
+)
+from rheos.sql.ranking import KEEP_ALL, OrderTerm, is_rank, known_by_key, sorted_by
 from rheos.sql.text import SqlText, as_sql, kind
 from rheos.sql.window_clauses import OverClause, OverClauses
 
@@ -41,7 +51,6 @@ _POSITIONS: dict[type[exp.Expr], FramePosition] = {
 _EXAMPLE = (
     "write SUM(price) OVER (PARTITION BY auction ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)"
 )
-_ALL = "all rows"
 _NO_ORDER = pl.lit(0, dtype=types.BIGINT)
 
 
@@ -55,12 +64,16 @@ def over_calls(node: exp.Expr) -> Iterator[exp.Window]:
 
 
 def with_over(
-    sql: SqlText, node: exp.Select, compiler: Compiler, plan: PlanNode
+    sql: SqlText,
+    node: exp.Select,
+    compiler: Compiler,
+    plan: PlanNode,
+    ttl: TimeToLive | None,
 ) -> tuple[PlanNode, Compiler]:
     """Return the rows with the OVER aggregates of SELECT, and the expressions that read them. Raise
     ProgramError or SchemaError."""
     clauses = OverClauses.of(sql, node)
-    groups: dict[tuple[str, str, FrameSpec], list[_OverCall]] = {}
+    found_calls: list[tuple[_OverCall, bool]] = []
     combined: list[tuple[exp.Window, Combination]] = []
     for item in node.expressions:
         for call in over_calls(item):
@@ -69,11 +82,14 @@ def with_over(
             if parts is not None:
                 combined.append((call, parts))
             for each, own in [(call, clause)] if parts is None else parts.calls.values():
-                made = _call(sql, compiler, each, own, call)
-                in_one = plan.changes is not None and parts is not None
-                groups.setdefault(made.same(in_one), []).append(made)
-    if not groups:
+                found_calls.append((_call(sql, compiler, each, own, call), parts is not None))
+    if not found_calls:
         return plan, compiler
+    plan = _with_all_frames(sql, compiler, [made for made, _ in found_calls], plan, ttl)
+    groups: dict[tuple[str, str, FrameSpec], list[_OverCall]] = {}
+    for made, is_part in found_calls:
+        in_one = plan.changes is not None and is_part
+        groups.setdefault(made.same(in_one), []).append(made)
     found: dict[int, Typed] = {}
     # Rows that waited for others arrive after the watermark, and lose their event time.
     in_order = sorted(groups.values(), key=lambda calls: calls[0].frame.needs_later_rows)
@@ -123,8 +139,6 @@ def _add_frames(
     source, keys = with_keys(plan, partition, f"over {place}")
     if source.changes is not None:
         source = known_by_key(sql, first.node, source, [*keys])
-    elif clause.order is not None:
-        _check_by_time(sql, plan, orders, clause.order)
     by, by_expr = f"order {place}", sorted_by(sql, orders) if orders else _NO_ORDER
     exprs = [pl.col(column.name) for column in source.columns]
     columns = [*source.columns, SqlColumn(by, types.of_expression(by_expr, plan.columns))]
@@ -137,8 +151,9 @@ def _add_frames(
         columns.append(SqlColumn(name, call.argument.type))
     ends = None
     if source.changes is None and any(call.frame.following is None for call in calls):
-        ends = f"end {place}"
-        exprs.append(_last_ms(sql, plan, partition, first.at).alias(ends))
+        ends, last = f"end {place}", _last_ms(plan, partition)
+        assert last is not None, "other rows have become an updating table"
+        exprs.append(last.alias(ends))
         columns.append(SqlColumn(ends, types.BIGINT))
     source = projected(source, tuple(exprs), tuple(columns))
     results = tuple(
@@ -163,24 +178,53 @@ def _add_frames(
     ]
 
 
-def _check_by_time(sql: SqlText, plan: PlanNode, orders: Sequence[OrderTerm], at: exp.Expr) -> None:
-    """Check that a frame over append-only rows is ordered by event time."""
-    known = [each.name for each in plan.columns if each.role is ColumnRole.EVENT_TIME]
+# --- all frames ---------------------------------------------------------------------------------------
+
+
+def _with_all_frames(
+    sql: SqlText,
+    compiler: Compiler,
+    calls: Sequence[_OverCall],
+    plan: PlanNode,
+    ttl: TimeToLive | None,
+) -> PlanNode:
+    """Return append-only rows as an updating table, whose rows are all kept, if the frames need that.
+    Raise ProgramError if nothing says that they may be kept."""
+    if plan.changes is not None:
+        return plan
+    at: exp.Expr
+    for call in calls:
+        order, times = call.clause.order, _event_times(plan)
+        if order is not None and not _is_by_time(call.orders, times):
+            what, at = "OVER on append-only rows needs ORDER BY the event time", order
+            how = f"write ORDER BY {times[0]}" if times else f"use GROUP BY, or {SET_EVENT_TIME}"
+        elif call.frame.following is None and not _has_window_end(compiler, call, plan):
+            what = "the frame ends with the last row, but rows without a window have no last one"
+            how, at = "add window_end to PARTITION BY, over the rows of a window function", call.at
+        else:
+            continue
+        if may_be_kept(plan, ttl):
+            return numbered_copies(sql, call.node, plan)
+        raise sql.error(what, at, f"{how}; or {KEEP_ALL}")
+    return plan
+
+
+def _event_times(plan: PlanNode) -> list[str]:
+    return [each.name for each in plan.columns if each.role is ColumnRole.EVENT_TIME]
+
+
+def _is_by_time(orders: Sequence[OrderTerm], times: Sequence[str]) -> bool:
     expr = orders[0].value.expr
-    by_time = len(orders) == 1 and expr.meta.is_column() and expr.meta.output_name() in known
-    if not by_time or orders[0].desc:
-        raise sql.error(
-            "OVER on append-only rows needs ORDER BY the event time",
-            at,
-            f"write ORDER BY {known[0]}"
-            if known
-            else f"use GROUP BY, whose result can be in any order; or {SET_EVENT_TIME}",
-        )
+    is_time = len(orders) == 1 and expr.meta.is_column() and expr.meta.output_name() in times
+    return is_time and not orders[0].desc
 
 
-def _last_ms(sql: SqlText, plan: PlanNode, keys: Sequence[Typed], at: exp.Expr) -> pl.Expr:
-    """Return the last event time of each row's key, which is a window. Raise ProgramError if the key
-    has no window: no row would be the last one."""
+def _has_window_end(compiler: Compiler, call: _OverCall, plan: PlanNode) -> bool:
+    return _last_ms(plan, [compiler.compile(each) for each in call.clause.partition_by]) is not None
+
+
+def _last_ms(plan: PlanNode, keys: Sequence[Typed]) -> pl.Expr | None:
+    """Return the last event time of each row's key, which is a window; None if it has none."""
     roles = {each.name: each.role for each in plan.columns}
     for key in keys:
         if key.expr.meta.is_column():
@@ -189,12 +233,7 @@ def _last_ms(sql: SqlText, plan: PlanNode, keys: Sequence[Typed], at: exp.Expr) 
                 return key.expr.dt.epoch("ms") - 1
             if role is ColumnRole.WINDOW_TIME:
                 return key.expr.dt.epoch("ms")
-    raise sql.error(
-        "the frame ends with the last row, but rows without a window have no last one",
-        at,
-        "add window_end to PARTITION BY, over the rows of a window function; or join the rows with a "
-        "query that groups them",
-    )
+    return None
 
 
 # --- calls --------------------------------------------------------------------------------------------

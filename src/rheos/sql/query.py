@@ -38,7 +38,7 @@ from rheos.sql.match_parser import MatchRecognize
 from rheos.sql.matching import matched
 from rheos.sql.membership import Membership, membership, with_membership
 from rheos.sql.nested_keys import check_keys
-from rheos.sql.over import is_behind_time, with_over
+from rheos.sql.over import is_behind_time, over_calls, with_over
 from rheos.sql.pivots import pivoted
 from rheos.sql.plan import (
     SET_EVENT_TIME,
@@ -244,9 +244,11 @@ class Planner:
         if ranks:
             clause = OverClauses.of(self.sql, node).clause(ranks[0].unalias())
             plan, rank = ranked(self.sql, compiler, ranks[0], clause, plan)
+            if any(True for item in node.expressions for _ in over_calls(item)):
+                plan = numbered(self.sql, plan, self.ttl)
             written, before = ranks[0].unalias(), compiler.instead
             compiler = replace(compiler, instead=lambda each: rank if each is written else before(each))
-        plan, compiler = with_over(self.sql, node, compiler, plan)
+        plan, compiler = with_over(self.sql, node, compiler, plan, self.ttl)
         made = self._projected(node, plan, sight, compiler)
         if is_behind_time(plan):
             made = replace(made, columns=tuple(map(plain_column, made.columns)))
@@ -274,7 +276,7 @@ class Planner:
                 plan, rank = limited(self.sql, plan, n, with_ties=ties), None
             else:
                 rest.append(each)
-        if rank is not None and (all_rows := numbered(plan)) is not plan:
+        if rank is not None and (all_rows := numbered(self.sql, plan, self.ttl)) is not plan:
             plan, rank = all_rows, None
         if rank is None and plan is not relation.plan:
             tables = with_columns(tables, {column.name: column for column in plan.columns})

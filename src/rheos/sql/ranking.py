@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 from sqlglot import exp
 
+from rheos.api.time_to_live import TimeToLive
 from rheos.core.aggregates.count import Count
 from rheos.core.graph.changelog import Changes
 from rheos.core.graph.row_functions import of_columns
@@ -32,6 +33,7 @@ from rheos.sql.expressions.order_keys import (
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouped_plans import FIRST_BY_TIME, Dedup, OverPlan, RankedRows, TopN
 from rheos.sql.grouping import AT_ITS_END
+from rheos.sql.inserted_rows import may_be_kept
 from rheos.sql.plan import (
     CallPlan,
     ColumnRole,
@@ -51,6 +53,10 @@ from rheos.sql.windows import OF_WINDOWS, is_clock, windowed_below, without_wind
 _EXAMPLE = (
     "write SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) "
     "AS n FROM bids) WHERE n <= 3"
+)
+KEEP_ALL = (
+    "keep all rows, and update results: SET state_ttl = 'forever', in Python env.sql(..., "
+    'state_ttl="forever")'
 )
 _BY_EVENT_TIME = "order the rows by a column of the table, such as its event time"
 _BY = "order of rows"
@@ -357,16 +363,25 @@ def limited(sql: SqlText, plan: PlanNode, n: int, *, with_ties: bool = False) ->
     return _with_ranked(plan, made)
 
 
-def numbered(plan: PlanNode) -> PlanNode:
+def numbered(sql: SqlText, plan: PlanNode, ttl: TimeToLive | None) -> PlanNode:
     """Return all rows with their numbers: append-only rows in the order of event time, whose numbers
-    are final, and updating tables in any order. Other orders are unchanged."""
+    are final; and updating tables in any order, which rows become that may be kept. Other orders are
+    unchanged."""
     below = plan
     while isinstance(below, Filter | Project | CallPlan):
         below = below.input
     if not isinstance(below, RankedRows):
         return plan
     updates = below.input.changes is not None and below.window is None
-    return _with_ranked(plan, _counted) if updates or below.dedup == FIRST_BY_TIME else plan
+    if updates or below.dedup == FIRST_BY_TIME:
+        return _with_ranked(plan, _counted)
+    if below.window is not None or below.dedup is not None or not may_be_kept(below.input, ttl):
+        return plan
+
+    def as_table(rows: RankedRows) -> PlanNode:
+        return _counted(replace(rows, input=numbered_copies(sql, rows.at, rows.input)))
+
+    return _with_ranked(plan, as_table)
 
 
 def _with_ranked(plan: PlanNode, made: Callable[[RankedRows], PlanNode]) -> PlanNode:
@@ -439,7 +454,8 @@ def check_result(sql: SqlText, plan: PlanNode) -> None:
             )
     for each in _walk(plan):
         if isinstance(each, RankedRows):
-            raise sql.error("each new row would change the numbers of all rows", each.at, _EXAMPLE)
+            what = "each new row would change the numbers of all rows"
+            raise sql.error(what, each.at, f"{_EXAMPLE}; or {KEEP_ALL}")
 
 
 def _walk(plan: PlanNode) -> Iterator[PlanNode]:

@@ -192,7 +192,8 @@ class SqlSession:
         for text, at in changed.items():
             self.note(sql, at, text)
         self.note_options(sql, query)
-        return numbered(Planner(sql, self.catalog, ctes or {}, effective_ttl, self.note).query(query))
+        plan = Planner(sql, self.catalog, ctes or {}, effective_ttl, self.note).query(query)
+        return numbered(sql, plan, effective_ttl)
 
     def script(self, text: Any, file: str | None = None) -> None:
         """Execute the statements of a string. If it is the content of a file, errors begin with the

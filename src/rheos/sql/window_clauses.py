@@ -53,6 +53,8 @@ class OverClauses:
             window.args.get("spec"),
         )
         name = window.args.get("alias")
+        if name is None and "partition_by" not in window.args:
+            raise sql.error("OVER needs a window", window, "write OVER (...), or the name of a window")
         if name is None:
             return own
         base = self.named.get(name.name.casefold())
