@@ -7,7 +7,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from rheos.sql.expressions.generators import ROWS
-from rheos.sql.expressions.intervals import WHOLE_DAYS
+from rheos.sql.expressions.intervals import CALENDAR, WHOLE_DAYS
 from rheos.sql.expressions.postgres_casts import PostgresCast
 from rheos.sql.expressions.postgres_json import returns_json
 from rheos.sql.expressions.row_order import STANDARD_NULLS, values_of_row
@@ -100,15 +100,19 @@ _ROUNDED = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGI
 
 
 def _has_months(interval: str) -> bool:
-    """Return whether an interval has a length in months, which only the sum with a time has."""
+    """Return whether an interval has months, so that its length depends on a time."""
     return interval_of(interval) is None
 
 
 def _interval(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
     """Return INTERVAL '2 hours ago' and INTERVAL 'P1D' as casts."""
     text = node.this
-    if node.args.get("unit") is not None or not isinstance(text, exp.Literal) or _has_months(text.name):
+    if CALENDAR in node.meta:
         return None
+    if node.args.get("unit") is not None or not isinstance(text, exp.Literal) or _has_months(text.name):
+        made = node.copy()
+        made.meta[CALENDAR] = True
+        return made, ""
     made = PostgresCast(this=text.copy(), to=exp.DataType(this=exp.DType.INTERVAL))
     made.meta.update(node.meta)
     return made, ""
@@ -118,7 +122,7 @@ def _cast(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
     to, value = node.args["to"], node.this
     if to.this == exp.DType.INTERVAL and isinstance(value, exp.Literal) and _has_months(value.name):
         interval = exp.Interval(this=value.copy())
-        interval.meta.update(node.meta)
+        interval.meta.update({**node.meta, CALENDAR: True})
         return interval, ""
     if to.this == exp.DType.ARRAY and isinstance(value, exp.Array) and not value.expressions:
         value = exp.Literal.string("{}")

@@ -180,16 +180,29 @@ def _length(parts: list[tuple[Decimal, str]]) -> timedelta | None:
 
 def interval_text(length: timedelta) -> str:
     """Return `1 day 02:30:00`."""
-    micros = length // timedelta(microseconds=1)
-    sign = -1 if micros < 0 else 1
-    days, rest = divmod(abs(micros), 86_400_000_000)
-    parts = [f"{sign * days} day{'' if sign * days == 1 else 's'}"] if days else []
-    if rest or not days:
-        seconds, fraction = divmod(rest, 1_000_000)
+    return calendar_interval_text(0, length // timedelta(microseconds=1))
+
+
+def calendar_interval_text(months: int, micros: int) -> str:
+    """Return `1 year 2 mons 3 days 02:30:00`. Positive parts after negative ones have a sign."""
+    year, month = (_signed(part, months) for part in divmod(abs(months), 12))
+    days, rest = (_signed(part, micros) for part in divmod(abs(micros), 86_400_000_000))
+    parts: list[str] = []
+    for number, unit in ((year, "year"), (month, "mon"), (days, "day")):
+        if number:
+            plus = "+" if number > 0 and parts and parts[-1].startswith("-") else ""
+            parts.append(f"{plus}{number} {unit}{'' if number == 1 else 's'}")
+    if rest or not parts:
+        seconds, fraction = divmod(abs(rest), 1_000_000)
         clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         clock += f".{fraction:06}".rstrip("0") if fraction else ""
-        parts.append(f"-{clock}" if sign < 0 else clock)
+        plus = "+" if parts and parts[-1].startswith("-") else ""
+        parts.append(f"-{clock}" if rest < 0 else f"{plus}{clock}")
     return " ".join(parts)
+
+
+def _signed(number: int, like: int) -> int:
+    return -number if like < 0 else number
 
 
 # --- floats and booleans ------------------------------------------------------------------------------

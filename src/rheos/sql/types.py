@@ -39,6 +39,11 @@ NULL: Final = pl.Null()
 VARIANT: Final = pl.Struct({"variant": pl.String()})
 """A JSON document: a struct with the document as a string (`rheos.sql.variants`)."""
 
+MONTHS: Final = pl.Struct({"interval_months": INT})
+"""An interval of months, as INTERVAL YEAR TO MONTH of Spark."""
+CALENDAR_INTERVAL: Final = pl.Struct({"interval_months": INT, "interval_microseconds": BIGINT})
+"""An interval of months and of days and time, as in PostgreSQL."""
+
 decimal = adjusted
 """Function that returns the type of a result of decimals, by its digits and scale."""
 
@@ -102,10 +107,16 @@ def name(kind: pl.DataType) -> str:
         case pl.Map():
             return "MAP"
         case pl.Struct():
-            return "VARIANT" if kind == VARIANT else "STRUCT"
+            return _STRUCTS.get(kind, "STRUCT")
     return _NAMES.get(type(kind), str(kind).upper())
 
 
+_STRUCTS: Final[dict[pl.DataType, str]] = {
+    VARIANT: "VARIANT",
+    MONTHS: "INTERVAL YEAR TO MONTH",
+    CALENDAR_INTERVAL: "INTERVAL OF MONTHS AND DAYS",
+}
+"""Types that are structs with a meaning."""
 _DDL_NAMES = {pl.Null: "void", pl.Duration: "interval day to second"}
 
 
@@ -114,7 +125,9 @@ def ddl(kind: pl.DataType) -> str:
     match kind:
         case pl.List():
             return f"array<{ddl(kind.inner)}>"  # type: ignore[arg-type]
-        case pl.Struct() if kind != VARIANT:
+        case pl.Struct() if kind == CALENDAR_INTERVAL:
+            return "interval"
+        case pl.Struct() if kind not in _STRUCTS:
             fields = (f"{each.name}:{ddl(each.dtype)}" for each in kind.fields)  # type: ignore[arg-type]
             return f"struct<{','.join(fields)}>"
         case pl.Decimal():
@@ -140,6 +153,15 @@ def is_number(kind: pl.DataType) -> bool:
 
 def is_timestamp(kind: pl.DataType) -> bool:
     return isinstance(kind, pl.Datetime)
+
+
+def is_interval(kind: pl.DataType) -> bool:
+    return isinstance(kind, pl.Duration) or has_months(kind)
+
+
+def has_months(kind: pl.DataType) -> bool:
+    """Return whether intervals of the type have months."""
+    return kind in (MONTHS, CALENDAR_INTERVAL)
 
 
 def signed(kind: pl.DataType) -> pl.DataType:
@@ -173,11 +195,15 @@ def common(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
             return other
     if isinstance(left, pl.Duration) and isinstance(right, pl.Duration):
         return INTERVAL
+    if CALENDAR_INTERVAL in (left, right) and is_interval(left) and is_interval(right):
+        return CALENDAR_INTERVAL
     if isinstance(left, pl.List) and isinstance(right, pl.List):
         assert isinstance(left.inner, pl.DataType)
         assert isinstance(right.inner, pl.DataType)
         inner = common(signed(left.inner), signed(right.inner))
         return None if inner is None else pl.List(inner)
+    if has_months(left) or has_months(right):
+        return None
     if isinstance(left, pl.Struct) and isinstance(right, pl.Struct):
         return _common_struct(left, right)
     return None
@@ -244,6 +270,8 @@ def cast(value: pl.Expr, kind: pl.DataType, to: pl.DataType) -> pl.Expr | None:
             return _to_timestamp(value, kind, to)
         case pl.List():
             return _to_list(value, kind, to)
+        case pl.Struct() if to == CALENDAR_INTERVAL and is_interval(kind):
+            return of_columns(partial(_to_calendar_intervals, kind=kind), [value], to)
         case pl.Struct():
             return _to_struct(value, kind, to)
         case pl.Binary():
@@ -266,6 +294,18 @@ def _to_struct(value: pl.Expr, kind: pl.DataType, to: pl.Struct) -> pl.Expr | No
     if not isinstance(kind, pl.Struct) or common(to, kind) != to:
         return None
     return of_columns(partial(_cast_fields, kind=kind, to=to), [value], to)
+
+
+def _to_calendar_intervals(columns: Sequence[pl.Series], kind: pl.DataType) -> pl.Series:
+    [values] = columns
+    months, micros = pl.lit(0, dtype=INT), pl.lit(0, dtype=BIGINT)
+    if kind == MONTHS:
+        months = pl.col("value").struct.field("interval_months")
+    else:
+        micros = pl.col("value").dt.total_microseconds()
+    parts = pl.struct(months.alias("interval_months"), micros.alias("interval_microseconds"))
+    made = pl.when(pl.col("value").is_not_null()).then(parts).alias(values.name)
+    return pl.DataFrame({"value": values}).select(made).to_series()
 
 
 def _cast_fields(columns: Sequence[pl.Series], kind: pl.Struct, to: pl.Struct) -> pl.Series:

@@ -12,6 +12,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.sql import types
+from rheos.sql.expressions import calendar_intervals
 from rheos.sql.expressions.table import Compiler, Typed, computes
 from rheos.sql.text import SqlText
 
@@ -34,6 +35,8 @@ _FIELDS = ("DAY", "HOUR", "MINUTE", "SECOND")
 _NUMBER = r"[+-]?\d+(?:\.\d{1,6})?"
 _PART = re.compile(rf"\s*({_NUMBER})\s*([A-Za-z]+)\s*,?")
 _CLOCK = re.compile(r"\s*([+-]?)(\d+):(\d{1,2})(?::(\d{1,2}(?:\.\d{1,6})?))?\s*")
+CALENDAR = "calendar"
+"""Key of the metadata of an interval that may have months and days, as in PostgreSQL."""
 WHOLE_DAYS = "whole days"
 """Key of the metadata of a difference: that of two days is an integer, as in PostgreSQL."""
 _HINT = "write INTERVAL '10' MINUTE"
@@ -41,18 +44,40 @@ _HINT = "write INTERVAL '10' MINUTE"
 
 @computes(exp.Interval)
 def interval(compiler: Compiler, node: exp.Interval) -> Typed:
-    length = interval_of(compiler.sql, node)
-    if isinstance(length, int):
-        raise compiler.sql.error(
-            "an interval in months can only be added to a DATE or a TIMESTAMP",
-            node,
-            "write ts + INTERVAL '1' MONTH",
+    unit = node.args.get("unit")
+    if not _is_literal(node) and unit is not None and not isinstance(unit, exp.IntervalSpan):
+        one = exp.Interval(this=exp.Literal.string("1"), unit=unit.copy())
+        one.meta.update(node.meta)
+        product = exp.Mul(this=node.this, expression=one)
+        product.meta.update(node.meta)
+        return compiler.compile(product)
+    months, length = parts_of_interval(compiler.sql, node)
+    if months is None:
+        return Typed(
+            pl.lit(length, dtype=types.INTERVAL), types.INTERVAL, node, length, is_constant=True
         )
-    return Typed(pl.lit(length, dtype=types.INTERVAL), types.INTERVAL, node, length, is_constant=True)
+    kind = types.CALENDAR_INTERVAL if CALENDAR in node.meta else types.MONTHS
+    micros = length // timedelta(microseconds=1)
+    return Typed(calendar_intervals.constant(months, micros, kind), kind, node)
+
+
+def _is_literal(node: exp.Interval) -> bool:
+    return isinstance(node.this.this if isinstance(node.this, exp.Neg) else node.this, exp.Literal)
 
 
 def interval_of(sql: SqlText, node: exp.Interval) -> timedelta | int:
     """Return the length of an interval; a number of months if its unit is months or years. Raises
+    ProgramError."""
+    months, length = parts_of_interval(sql, node)
+    if months is None:
+        return length
+    if length:
+        raise _months_and_days(sql, node)
+    return months
+
+
+def parts_of_interval(sql: SqlText, node: exp.Interval) -> tuple[int | None, timedelta]:
+    """Return the months of an interval, None if it has no unit of months, and the rest of it. Raises
     ProgramError."""
     sql.only(node, ("this", "unit", "fraction_in_string"))
     unit, value = node.args.get("unit"), node.this
@@ -65,19 +90,28 @@ def interval_of(sql: SqlText, node: exp.Interval) -> timedelta | int:
     try:
         match unit:
             case None:
-                length = _length_of_parts(sql, node, written)
+                lengths = _lengths_of_parts(sql, node, written)
             case exp.IntervalSpan():
-                length = _length_of_fields(sql, node, written, unit.this.name, unit.expression.name)
+                lengths = _lengths_of_fields(sql, node, written, unit.this.name, unit.expression.name)
             case _:
-                length = _length_of_number(sql, node, written.strip(), unit.name)
+                lengths = [_length_of_number(sql, node, written.strip(), unit.name)]
+        months = [each for each in lengths if isinstance(each, int)]
+        rest = sum((each for each in lengths if isinstance(each, timedelta)), timedelta())
     except OverflowError:
         raise sql.error("the interval is too long", node, _HINT) from None
-    return -length if negative else length
+    if months and abs(sum(months)) > calendar_intervals.LONGEST:
+        raise sql.error("the interval is too long", node, "an interval has up to 10,000 years")
+    if months and len(months) < len(lengths) and CALENDAR not in node.meta:
+        raise _months_and_days(sql, node)
+    sign = -1 if negative else 1
+    return sign * sum(months) if months else None, sign * rest
 
 
 def _length_of_number(sql: SqlText, node: exp.Expr, number: str, unit: str) -> timedelta | int:
     """Return the length of INTERVAL '10' MINUTE."""
     word = unit.upper().removesuffix("S")
+    if CALENDAR in node.meta:
+        word = _SHORT_UNITS.get(word, word)
     if not re.fullmatch(_NUMBER, number):
         raise sql.error(f"{number!r} is not a valid number of {word.lower()}s", node, _HINT)
     amount = Decimal(number)
@@ -88,8 +122,8 @@ def _length_of_number(sql: SqlText, node: exp.Expr, number: str, unit: str) -> t
     return timedelta(microseconds=int(amount * (_UNITS[word] // timedelta(microseconds=1))))
 
 
-def _length_of_parts(sql: SqlText, node: exp.Expr, written: str) -> timedelta | int:
-    """Return the length of INTERVAL '1 day 02:30:00'."""
+def _lengths_of_parts(sql: SqlText, node: exp.Expr, written: str) -> Sequence[timedelta | int]:
+    """Return the lengths of the parts of INTERVAL '1 day 02:30:00'."""
     lengths: list[timedelta | int] = []
     at = 0
     if re.fullmatch(_NUMBER, written.strip()):
@@ -111,7 +145,7 @@ def _length_of_parts(sql: SqlText, node: exp.Expr, written: str) -> timedelta | 
             node,
             "write INTERVAL '1 day 2 hours', or INTERVAL '10' MINUTE",
         )
-    return _added(sql, node, lengths)
+    return lengths
 
 
 def _length_of_clock(sign: str, hours: str, minutes: str, seconds: str | None) -> timedelta:
@@ -120,10 +154,10 @@ def _length_of_clock(sign: str, hours: str, minutes: str, seconds: str | None) -
     return -length if sign == "-" else length
 
 
-def _length_of_fields(
+def _lengths_of_fields(
     sql: SqlText, node: exp.Expr, written: str, first: str, last: str
-) -> timedelta | int:
-    """Return the length of INTERVAL '1 02:03:04' DAY TO SECOND, or '1-2' YEAR TO MONTH."""
+) -> Sequence[timedelta | int]:
+    """Return the lengths of INTERVAL '1 02:03:04' DAY TO SECOND, or '1-2' YEAR TO MONTH."""
     first, last = first.upper(), last.upper()
     numbers = written.strip().removeprefix("+")
     units: Sequence[str] = ("YEAR", "MONTH")
@@ -142,20 +176,16 @@ def _length_of_fields(
             f"{written!r} is not an interval of {first} TO {last}", node, f"write INTERVAL {example}"
         )
     given = zip(found.groups(), units, strict=True)
-    length = _added(sql, node, [_length_of_number(sql, node, *each) for each in given])
-    return -length if numbers.startswith("-") else length
+    lengths = [_length_of_number(sql, node, *each) for each in given]
+    return [-each for each in lengths] if numbers.startswith("-") else lengths
 
 
-def _added(sql: SqlText, node: exp.Expr, lengths: Sequence[timedelta | int]) -> timedelta | int:
-    months = [each for each in lengths if isinstance(each, int)]
-    times = [each for each in lengths if isinstance(each, timedelta)]
-    if months and times:
-        raise sql.error(
-            "months and days cannot be one interval, as months differ in length",
-            node,
-            "add both: ts + INTERVAL '1' MONTH + INTERVAL '2' DAY",
-        )
-    return sum(months) if months else sum(times, timedelta())
+def _months_and_days(sql: SqlText, node: exp.Expr) -> Exception:
+    return sql.error(
+        "months and days cannot be one interval here, as months differ in length",
+        node,
+        "add both: ts + INTERVAL '1' MONTH + INTERVAL '2' DAY, or write MAKE_INTERVAL(0, 1, 0, 2)",
+    )
 
 
 # --- times --------------------------------------------------------------------------------------------
@@ -166,16 +196,22 @@ def moved_by_literal(compiler: Compiler, node: exp.Add | exp.Sub, sign: int) -> 
     time, by = node.this, node.expression
     if sign > 0 and isinstance(time, exp.Interval) and not isinstance(by, exp.Interval):
         time, by = by, time
-    if not isinstance(by, exp.Interval):
+    if not isinstance(by, exp.Interval) or not _is_literal(by):
+        return None
+    months, length = parts_of_interval(compiler.sql, by)
+    if months is not None and length:
         return None
     compiler.sql.only(node, ("this", "expression"))
     moved = compiler.compile(time)
-    length = interval_of(compiler.sql, by)
-    if isinstance(length, int):
-        kind = moved.type
+    kind = moved.type
+    if months is not None and types.is_interval(kind):
+        return None
+    if months is not None:
         if not (kind == types.DATE or types.is_timestamp(kind)):
             raise _no_time(compiler, moved)
-        return Typed(types.dated(moved.expr, kind).dt.offset_by(f"{sign * length}mo"), kind, node)
+        return Typed(types.dated(moved.expr, kind).dt.offset_by(f"{sign * months}mo"), kind, node)
+    if types.has_months(kind):
+        return None
     if moved.type == types.DATE and not (length.seconds or length.microseconds):
         made = types.dated(moved.expr, moved.type).dt.offset_by(f"{sign * length.days}d")
         return Typed(made, types.DATE, node)
@@ -188,7 +224,7 @@ def moved_by_value(
     """Compile the sum or difference if one operand is a computed interval, or a DATE and a number of
     days; None for other operands."""
     swaps = sign > 0 and (
-        (isinstance(left.type, pl.Duration) and not isinstance(right.type, pl.Duration))
+        (types.is_interval(left.type) and not types.is_interval(right.type))
         or (types.is_integer(left.type) and right.type == types.DATE)
     )
     moved, by = (right, left) if swaps else (left, right)
@@ -196,6 +232,10 @@ def moved_by_value(
         days = compiler.cast(by, types.INT).expr * sign
         made = types.dated(moved.expr, moved.type).dt.offset_by(pl.format("{}d", days))
         return Typed(made, types.DATE, node)
+    if types.is_interval(moved.type) and (types.has_months(moved.type) or types.has_months(by.type)):
+        return calendar_intervals.added(compiler, node, moved, by, sign)
+    if types.has_months(by.type):
+        return calendar_intervals.moved(compiler, node, moved, by, sign)
     if not isinstance(by.type, pl.Duration):
         return None
     compiler.sql.only(node, ("this", "expression"))
@@ -242,12 +282,14 @@ def scaled_interval(
     compiler: Compiler, node: exp.Mul | exp.Div, left: Typed, right: Typed
 ) -> Typed | None:
     """Compile an interval times or divided by a number; None for other operands."""
-    if isinstance(node, exp.Mul) and isinstance(right.type, pl.Duration):
+    if isinstance(node, exp.Mul) and types.is_interval(right.type):
         left, right = right, left
-    if not isinstance(left.type, pl.Duration):
+    if not types.is_interval(left.type):
         return None
     if not types.is_number(types.signed(right.type)):
         raise compiler.wrong_type("an interval is multiplied with a number", right, "write 2 * i")
+    if types.has_months(left.type):
+        return calendar_intervals.scaled(compiler, node, left, right)
     micros = compiler.cast(left, types.INTERVAL).expr.dt.total_microseconds().cast(types.DOUBLE)
     number = compiler.cast(right, types.DOUBLE).expr
     made = micros * number if isinstance(node, exp.Mul) else pl.when(number != 0).then(micros / number)

@@ -14,6 +14,7 @@ from sqlglot import exp
 from rheos.core.graph import decimal_types
 from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
+from rheos.sql.expressions.calendar_intervals import negated
 from rheos.sql.expressions.intervals import (
     difference_of_times,
     moved_by_literal,
@@ -228,6 +229,8 @@ def bits(compiler: Compiler, node: exp.Expr) -> Typed:
 def neg(compiler: Compiler, node: exp.Neg) -> Typed:
     compiler.sql.only(node, ("this",))
     value = compiler.compile(node.this)
+    if types.has_months(value.type):
+        return negated(value, node)
     if isinstance(value.type, pl.Duration):
         return replace(value, expr=-value.expr, node=node, is_constant=False)
     kind = types.signed(value.type)

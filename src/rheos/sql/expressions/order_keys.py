@@ -22,6 +22,7 @@ END_OF_TEXT, END_OF_LIST = "!", " "
 DIGITS_OF_BIGINT = 18
 """Digits of the widest decimals that are whole numbers of 64 bits, whatever their values."""
 _DIGITS = 20
+_MONTH_US = 30 * 86_400_000_000
 
 
 def is_nested(kind: pl.DataType) -> bool:
@@ -36,7 +37,7 @@ def is_ordered(kind: pl.DataType) -> bool:
             return False
         case pl.List():
             return isinstance(kind.inner, pl.DataType) and is_ordered(kind.inner)
-        case pl.Struct():
+        case pl.Struct() if not types.has_months(kind):
             inner = [each.dtype for each in kind.fields]
             return all(isinstance(each, pl.DataType) and is_ordered(each) for each in inner)
         case pl.String() | pl.Binary() | pl.Decimal() | pl.Null():
@@ -57,6 +58,12 @@ def whole_number(value: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
         return value.dt.epoch("us")
     if isinstance(kind, pl.Duration):
         return value.dt.total_microseconds()
+    if kind == types.MONTHS:
+        return value.struct.field("interval_months").cast(types.BIGINT)
+    if kind == types.CALENDAR_INTERVAL:
+        # As in PostgreSQL, a month is compared as 30 days.
+        months = value.struct.field("interval_months").cast(types.BIGINT)
+        return months * _MONTH_US + value.struct.field("interval_microseconds")
     if kind == types.DATE:
         return value.cast(types.INT).cast(types.BIGINT)
     if isinstance(kind, pl.Decimal) and kind.precision <= DIGITS_OF_BIGINT:
@@ -105,7 +112,7 @@ def _keys(values: pl.Series, kind: pl.DataType) -> pl.Series:
     match kind:
         case pl.List():
             return _keys_of_lists(values, kind)
-        case pl.Struct():
+        case pl.Struct() if not types.has_months(kind):
             parts = [
                 _parts(values.struct.field(each.name), each.dtype).alias(str(place))
                 for place, each in enumerate(kind.fields)

@@ -13,12 +13,13 @@ from sqlglot import exp
 from rheos.core.graph import decimal_types
 from rheos.core.graph.row_functions import of_columns
 from rheos.sql import postgres_values, types
+from rheos.sql.expressions import calendar_intervals
 from rheos.sql.expressions.casts import cast as spark_cast
 from rheos.sql.expressions.casts import named_type
 from rheos.sql.expressions.table import Compiler, Typed, computes
 from rheos.sql.java_numbers import WHITESPACE
 from rheos.sql.postgres_values import levels_of
-from rheos.sql.value_functions import of_values
+from rheos.sql.value_functions import of_values, over_operands
 
 _WIDE = pl.Decimal(types.MOST_DIGITS, 18)
 """NUMERIC without digits, of values whose digits the query does not name."""
@@ -167,6 +168,8 @@ def _to_text(value: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
             return of_values(postgres_values.hex_text, [value], types.TEXT)
         case pl.Duration():
             return of_values(postgres_values.interval_text, [value], types.TEXT)
+        case pl.Struct() if types.has_months(kind):
+            return over_operands(partial(_text_of_interval, kind=kind), [value], [kind])
         case pl.Datetime() if kind.time_zone is not None:
             plain = types.cast(value, kind, types.TEXT)
             return None if plain is None else plain + pl.lit("+00")
@@ -180,7 +183,15 @@ def _to_text(value: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
     return types.cast(value, kind, types.TEXT)
 
 
+def _text_of_interval(value: pl.Expr, kind: pl.DataType) -> pl.Expr:
+    parts = calendar_intervals.parts_of(value, kind)
+    text = of_values(postgres_values.calendar_interval_text, parts, types.TEXT)
+    return pl.when(value.is_not_null()).then(text)
+
+
 def _interval(compiler: Compiler, node: exp.Cast, value: Typed) -> Typed:
+    if types.has_months(value.type):
+        return replace(value, node=node)
     if isinstance(value.type, pl.Duration):
         return Typed(compiler.cast(value, types.INTERVAL).expr, types.INTERVAL, node)
     text = compiler.text(node.this, "a cast to INTERVAL").expr

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from dataclasses import replace
 
 import polars as pl
 from sqlglot import exp
 
 from rheos.sql import types
+from rheos.sql.expressions import calendar_intervals
 from rheos.sql.expressions.calendars import LENGTHS_US
-from rheos.sql.expressions.table import ANY, NUMBER, Compiler, Takes, Typed, computes_named
+from rheos.sql.expressions.table import ANY, Compiler, Takes, Typed, computes_named
 from rheos.sql.expressions.time_zones import in_zone, of_zone, zone_name
-from rheos.sql.expressions.times import periods, time_of
+from rheos.sql.expressions.times import not_repeatable, periods, time_of
 from rheos.sql.text import kind
+from rheos.sql.value_functions import over_operands
 
 _INTERVAL = Takes("an INTERVAL", lambda of: isinstance(of, pl.Duration), types.INTERVAL)
+_LENGTH = Takes("an INTERVAL", types.is_interval)
 _LENGTHS = {
     **{"microsecond": "1us", "millisecond": "1ms", "second": "1s", "minute": "1m", "hour": "1h"},
     **{"day": "1d", "week": "1w", "month": "1mo", "quarter": "1q", "year": "1y"},
@@ -128,59 +131,33 @@ def overlaps(compiler: Compiler, node: exp.Anonymous) -> Typed:
     return Typed(made, types.BOOLEAN, node)
 
 
-@computes_named("justify_hours", "justify_interval", "justify_days")
-def justified(compiler: Compiler, node: exp.Anonymous) -> Typed:
+@computes_named("justify_hours")
+def justify_hours(compiler: Compiler, node: exp.Anonymous) -> Typed:
     """Compile JUSTIFY_HOURS: 24 hours are a day in every interval here."""
-    [value] = compiler.given(node, [_INTERVAL])
-    if node.name.casefold() == "justify_days":
-        raise compiler.sql.error(
-            f"{kind(node)} returns months, which differ in length", node, "leave it out"
-        )
-    return Typed(value.expr, types.INTERVAL, node)
+    [value] = compiler.given(node, [_LENGTH])
+    return replace(value, node=node)
+
+
+@computes_named("justify_days", "justify_interval")
+def justify_days(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile JUSTIFY_DAYS: 30 days become a month."""
+    [value] = compiler.given(node, [_LENGTH])
+    made = calendar_intervals.justified(value.expr, value.type)
+    return Typed(made, types.CALENDAR_INTERVAL, node)
 
 
 @computes_named("pg.age")
 def age(compiler: Compiler, node: exp.Anonymous) -> Typed:
-    raise compiler.sql.error(
-        f"{kind(node)} returns years and months, which differ in length",
-        node,
-        "write one - other for the days between two times, or TIMESTAMPDIFF(MONTH, other, one)",
-    )
-
-
-_PARTS = ("years", "months", "weeks", "days", "hours", "mins", "secs")
-_UNITS = ("", "", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
-
-
-@computes_named("pg.make_interval")
-def make_interval(compiler: Compiler, node: exp.Anonymous) -> Typed:
-    """Compile MAKE_INTERVAL(days => 1, hours => 2), also by position."""
-    named: dict[str, exp.Expr] = {}
-    for place, each in enumerate(node.expressions):
-        if isinstance(each, exp.Kwarg | exp.PropertyEQ):
-            named[each.this.name.lower()] = each.expression
-        elif place < len(_PARTS):
-            named[_PARTS[place]] = each
-    zero = exp.Literal.number(0)
-    unknown = next((name for name in named if name not in _PARTS), None)
-    if unknown is not None or len(node.expressions) > len(named):
-        raise compiler.sql.error(
-            f"{kind(node)} takes {', '.join(_PARTS)}", node, "write MAKE_INTERVAL(days => 1)"
-        )
-    if any(named.get(part, zero).name != "0" for part in _PARTS[:2]):
-        raise compiler.sql.error(
-            f"{kind(node)} of years or months has no length", node, "write ts + INTERVAL '1' MONTH"
-        )
-    lengths = []
-    for part, unit in zip(_PARTS[2:], _UNITS[2:], strict=True):
-        if part in named:
-            call = exp.Anonymous(this=node.name, expressions=[named[part]])
-            call.meta.update(node.meta)
-            [number] = compiler.given(call, [NUMBER])
-            of = compiler.cast(number, types.DOUBLE).expr * float(LENGTHS_US[unit])
-            lengths.append(of.round().cast(types.BIGINT))
-    micros = reduce(lambda one, other: one + other, lengths, pl.lit(0, types.BIGINT))
-    return Typed(micros.cast(types.INTERVAL), types.INTERVAL, node)
+    """Compile AGE(end, begin): years, months, days and time."""
+    if len(node.expressions) == 1:
+        raise not_repeatable(compiler, node)
+    compiler.given(node, [ANY, ANY])
+    times = [
+        compiler.cast(time_of(compiler, each, kind(node)), types.TIMESTAMP).expr
+        for each in node.expressions
+    ]
+    made = over_operands(calendar_intervals.age, times, [types.TIMESTAMP, types.TIMESTAMP])
+    return Typed(made, types.CALENDAR_INTERVAL, node)
 
 
 @computes_named("pg.isfinite")

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from rheos.core.errors import ProgramError
 from rheos.sql import types
+from rheos.sql.expressions.calendar_intervals import PARTS_OF_MONTHS, micros_since_epoch, parts_of
 from rheos.sql.expressions.calendars import added
 from rheos.sql.expressions.table import (
     DAY,
@@ -26,6 +27,7 @@ from rheos.sql.expressions.table import (
     function,
 )
 from rheos.sql.text import kind
+from rheos.sql.value_functions import over_operands
 
 _PARTS: dict[str, Any] = {
     "YEAR": lambda t: t.dt.year(),
@@ -112,8 +114,11 @@ def _extracted(compiler: Compiler, node: exp.Expr, named: exp.Expr, of: exp.Expr
         raise compiler.sql.error(
             f"{part} cannot be extracted", node, f"supported are {', '.join(_PARTS)}"
         )
-    if part in _OF_INTERVALS and isinstance(compiler.compile(of).type, pl.Duration):
-        return _part_of_interval(compiler, node, part, compiler.compile(of))
+    value = compiler.compile(of)
+    if types.has_months(value.type) and part in (*PARTS_OF_MONTHS, *_OF_INTERVALS):
+        return _part_with_months(node, part, value)
+    if part in _OF_INTERVALS and isinstance(value.type, pl.Duration):
+        return _part_of_interval(compiler, node, part, value)
     return _part(compiler, node, part, time_of(compiler, of, f"EXTRACT({part} FROM ...)"))
 
 
@@ -133,6 +138,23 @@ def _part_of_interval(compiler: Compiler, node: exp.Expr, part: str, value: Type
     micros = compiler.cast(value, types.INTERVAL).expr.dt.total_microseconds()
     made = compute(micros.abs())
     return Typed(pl.when(micros < 0).then(-made).otherwise(made).cast(kind), kind, node)
+
+
+def _part_with_months(node: exp.Expr, part: str, value: Typed) -> Typed:
+    """Return a part of an interval with months. Its days and times are those of the rest."""
+    kind = _OF_INTERVALS[part][1] if part in _OF_INTERVALS else types.INT
+
+    def compute(interval: pl.Expr) -> pl.Expr:
+        months, micros = parts_of(interval, value.type)
+        if part in PARTS_OF_MONTHS:
+            return PARTS_OF_MONTHS[part](months).cast(kind)
+        if part == "EPOCH":
+            micros = micros_since_epoch(months, micros)
+        made = _OF_INTERVALS[part][0](micros.abs())
+        made = pl.when(micros < 0).then(-made).otherwise(made).cast(kind)
+        return pl.when(interval.is_not_null()).then(made)
+
+    return Typed(over_operands(compute, [value.expr], [value.type]), kind, node)
 
 
 def _part(compiler: Compiler, node: exp.Expr, part: str, value: Typed) -> Typed:
