@@ -131,6 +131,10 @@ NESTED = [
     pa.field("pairs", pa.list_(_PAIR)),
 ]
 
+_MAPS = [
+    pa.field("numbers", pa.map_(pa.string(), pa.int64())),
+    pa.field("by_name", pa.map_(pa.string(), pa.list_(pa.map_(pa.string(), _PAIR)))),
+]
 MORE = [
     pa.field("bytes", pa.binary()),
     pa.field("lb", pa.large_binary()),
@@ -180,7 +184,7 @@ EXAMPLES = {
     "csv, of one column": Example(
         formats.csv(delimiter=";"), one_column("s", pa.string(), nullable=False), row={"s": "x"}
     ),
-    "json": Example(formats.json(), ALL_TYPES, row=A_ROW),
+    "json": Example(formats.json(), pa.schema([*ALL_TYPES, *_MAPS]), row=A_ROW),
     "protobuf": Example(_ORDER, _ORDER.own_schema(), row=_an_order()),
     "raw": Example(formats.raw(), one_column("value", pa.binary()), row={"value": b"x"}),
     "raw, large": Example(

@@ -155,7 +155,7 @@ REFUSED = {
     "json": [
         pa.binary(),
         pa.duration("us"),
-        pa.map_(pa.string(), pa.int64()),
+        pa.map_(pa.int64(), pa.string()),
         pa.list_(pa.time32("s")),
     ],
     "raw": [pa.string(), pa.int64()],

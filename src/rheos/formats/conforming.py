@@ -39,6 +39,8 @@ def conform(array: pa.Array, type_: pa.DataType) -> pa.Array:
         return _conform_struct(array, type_)
     if pa.types.is_list(type_) and pa.types.is_list(array.type):
         return _conform_list(array, type_)
+    if pa.types.is_map(type_) and pa.types.is_list(array.type):
+        return _map_of_entries(array, type_)
     return cast_exactly(array, type_)
 
 
@@ -59,6 +61,20 @@ def _conform_list(array: pa.Array, type_: pa.DataType) -> pa.Array:
     values = conform(array.flatten(), type_.value_type)
     if not type_.value_field.nullable and values.null_count:
         raise pa.ArrowInvalid("an element of a list is null")
+    return pa.ListArray.from_arrays(_offsets(array), values, type=type_, mask=array.is_null())
+
+
+def _map_of_entries(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Return lists of structs of a key and a value as maps."""
+    entries = array.flatten()
+    keys = conform(pc.struct_field(entries, 0), type_.key_type)
+    values = conform(pc.struct_field(entries, 1), type_.item_type)
+    if not type_.item_field.nullable and values.null_count:
+        raise pa.ArrowInvalid("a value of a map is null")
+    return pa.MapArray.from_arrays(_offsets(array), keys, values, type=type_, mask=array.is_null())
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    """Return where the elements of each list begin among all elements."""
     lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), values, type=type_, mask=array.is_null())
+    return pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))

@@ -43,6 +43,7 @@ from rheos.core.protocol.time_bounds import POLARS_TEXT, refuse_times_outside
 from rheos.formats.bad_rows import RowsError, sift
 from rheos.formats.conforming import conform, no_form, whole
 from rheos.formats.decimal_text import suspect_numbers
+from rheos.formats.json_maps import NOT_ONE_OBJECT, MapObjects, with_entries
 from rheos.formats.json_parts import ObjectBounds, RawFields
 from rheos.formats.registration import FormatRegistration
 
@@ -76,8 +77,9 @@ def json() -> JsonFormat:
     """Create the format for JSON: a payload is one object, decoded strictly.
 
     "1" is no number, 1.0 no integer, and 1 no string. Timestamps are ISO 8601 (UTC if they have no
-    zone); dates and times are ISO strings. Fields that the schema lacks are ignored, and missing fields
-    are null. The format writes timestamps in UTC with a Z, and NaN and infinity as null.
+    zone); dates and times are ISO strings. A map is an object, and its keys are strings. Fields that
+    the schema lacks are ignored, and missing fields are null. The format writes timestamps in UTC with
+    a Z, and NaN and infinity as null.
 
     ```python
     orders = rh.kafka.source("orders", brokers="localhost:9092", schema=Order, format=rh.formats.json())
@@ -121,14 +123,17 @@ class _JsonDecoder(Decoder):
     def __init__(self, schema: pa.Schema) -> None:
         super().__init__(schema)
         self._wire = wire_schema(schema)
-        self._judge = _judge(schema)
-        self._raw = RawFields(schema)
-        self._bounds = ObjectBounds(schema)
+        self._maps = MapObjects(schema)
+        read = pa.schema([field.with_type(with_entries(field.type)) for field in schema])
+        self._judge = _judge(read)
+        self._raw = RawFields(read)
+        self._bounds = ObjectBounds(read)
 
     def _decode(self, payloads: pa.Array) -> Decoded:
         return self._decode_joined(joined(payloads))
 
-    def _decode_joined(self, payloads: JoinedPayloads) -> Decoded:
+    def _decode_joined(self, written: JoinedPayloads) -> Decoded:
+        payloads, unfit = self._maps.rewritten(written)
         # A payload that begins with { and ends with } contains one object or several. No object can
         # span two payloads, because a line end is between them, which no string contains. So if all
         # payloads have this shape and there are as many rows as payloads, each is one row. Arrow itself
@@ -141,7 +146,7 @@ class _JsonDecoder(Decoder):
             shaped[index] = payload.startswith(b"{") and payload.endswith(b"}")
         if len(raw) and not raw.min():
             shaped[payloads.payload_at(np.flatnonzero(raw == 0))] = False
-        unfit = self._bounds.unfit(payloads)
+        unfit |= self._bounds.unfit(payloads)
         if self._raw.has_decimals:
             for at in np.unique(payloads.payload_at(suspect_numbers(raw))).tolist():
                 if what := self._raw.unfit_decimal(payloads[at]):
@@ -151,7 +156,7 @@ class _JsonDecoder(Decoder):
 
         def decode(i: int, j: int) -> Batch:
             if not shaped[i:j].all():
-                raise RowsError(unfit.get(i, "it is not a single complete JSON object"))
+                raise RowsError(unfit.get(i, NOT_ONE_OBJECT))
             part = payloads.part(i, j)
             try:
                 rows = decode_objects(part, self._wire, self.schema)
@@ -173,7 +178,7 @@ class _JsonDecoder(Decoder):
             return np.flatnonzero(found)
 
         rows, good, bad = sift(len(payloads), decode, self.schema, suspects=suspects)
-        return Decoded(rows, good, [BadPayload(i, payloads[i], what) for i, what in bad])
+        return Decoded(rows, good, [BadPayload(i, written[i], what) for i, what in bad])
 
     def _refuses(self, payload: bytes) -> bool:
         try:
@@ -214,6 +219,8 @@ def _is_finite(column: pa.Array) -> bool:
         return bool(pc.all(pc.is_finite(column), min_count=0).as_py())
     if pa.types.is_struct(column.type):
         return all(map(_is_finite, column.flatten()))
+    if pa.types.is_map(column.type):
+        return _is_finite(column.items)
     return not pa.types.is_list(column.type) or _is_finite(column.flatten())
 
 
@@ -258,11 +265,13 @@ def _wire_type(type_: pa.DataType, column: pa.Field) -> pa.DataType:
         return pa.struct([pa.field(field.name, _wire_type(field.type, column)) for field in type_])
     if pa.types.is_list(type_):
         return pa.list_(_wire_type(type_.value_type, column))
+    if pa.types.is_map(type_) and pa.types.is_string(type_.key_type):
+        return _wire_type(with_entries(type_), column)
     raise no_form(
         column,
         "JSON",
         "use Parquet or, in messages, rh.formats.arrow(), or convert it to a number, a string, "
-        "a list or a nested struct",
+        "a list, a nested struct or a map of strings",
     )
 
 
@@ -301,6 +310,10 @@ def _json_value(value: pl.Expr, type_: pl.DataType) -> pl.Expr:
     if isinstance(type_, pl.List):
         inner = _inner(type_.inner)
         return value.list.eval(_json_value(pl.element(), inner)) if _has_datetime(inner) else value
+    if isinstance(type_, pl.Map) and _has_datetime(type_):
+        key, shown_value = pl.element().struct.field("key"), pl.element().struct.field("value")
+        shown_value = _json_value(shown_value, _inner(type_.value)).alias("value")
+        return value.map.entries().list.eval(pl.struct(key, shown_value)).list.to_map()
     if isinstance(type_, pl.Struct) and _has_datetime(type_):
         shown = [
             _json_value(value.struct.field(field.name), _inner(field.dtype)).alias(field.name)
@@ -313,6 +326,8 @@ def _json_value(value: pl.Expr, type_: pl.DataType) -> pl.Expr:
 def _has_datetime(type_: pl.DataType) -> bool:
     if isinstance(type_, pl.List):
         return _has_datetime(_inner(type_.inner))
+    if isinstance(type_, pl.Map):
+        return _has_datetime(_inner(type_.value))
     if isinstance(type_, pl.Struct):
         return any(_has_datetime(_inner(field.dtype)) for field in type_.fields)
     return isinstance(type_, pl.Datetime)
