@@ -58,6 +58,7 @@ CALLS: dict[Callable[..., Any], dict[str, Any]] = {
     rh.tables.sink: {"target": "t"},
     rh.delta.sink: {"path": "out"},
     rh.iceberg.source: {"table": "a.t", "catalog": {"type": "in-memory"}},
+    rh.sql_database.sink: {"table": "t", "url": "sqlite:////tmp/t.db"},
     rh.iceberg.sink: {"table": "a.t", "catalog": {"type": "in-memory"}},
     rh.socket.source: {"address": "a:1"},
     rh.http.source: {"port": 8080, "schema": {"n": int}},

@@ -39,7 +39,16 @@ WINGS = {
     *(f"rheos.connectors.{name}" for name in ("cassandra", "delta", "files", "http", "iceberg")),
     *(
         f"rheos.connectors.{name}"
-        for name in ("kafka", "listener", "mysql", "opensearch", "postgres", "redis", "socket")
+        for name in (
+            "kafka",
+            "listener",
+            "mysql",
+            "opensearch",
+            "postgres",
+            "redis",
+            "socket",
+            "sql_database",
+        )
     ),
 }
 ENGINE = {

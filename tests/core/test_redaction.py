@@ -62,6 +62,7 @@ def test_no_connector_shows_credentials() -> None:
         "kafka",
         "postgres",
         "mysql",
+        "sql_database",
         "redis",
         "opensearch",
         "cassandra",

@@ -148,8 +148,8 @@ def test_a_table_of_jdbc_is_written_by_its_key() -> None:
         f"SET state_ttl = 'forever'; {TABLE} WITH ('connector' = 'jdbc', 'table-name' = 'named', "
         f"'url' = '{{}}', 'username' = 'x', 'driver' = 'org.postgresql.Driver'); INSERT INTO out {JOIN}"
     )
-    with pytest.raises(rh.ProgramError, match="jdbc:postgresql"):
-        env.sql_script(script.format("jdbc:mysql://localhost:1/x"))
+    with pytest.raises(rh.ProgramError, match="URL of JDBC for a PostgreSQL"):
+        env.sql_script(script.format("jdbc:oracle://localhost:1/x"))
     env = environment()
     env.sql_script(script.format("jdbc:postgresql://localhost:1/x"))
     assert "emits: order_id: int64, name: string, deleted: bool" in env.explain("plan")

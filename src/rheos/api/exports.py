@@ -26,6 +26,7 @@ from rheos.connectors import (
     postgres,
     redis,
     socket,
+    sql_database,
     tables,
 )
 from rheos.connectors.collection import collection
@@ -270,6 +271,7 @@ __all__ = [
     "savepoint",
     "socket",
     "spark_stream",
+    "sql_database",
     "tables",
     "triggers",
     "why",

@@ -23,7 +23,7 @@ from __future__ import annotations
 import contextlib
 import posixpath
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -160,3 +160,15 @@ def read_staged(folder: SinkFolder, file: StagedRowsFile) -> Iterator[Batch]:
             yield batch
     if found != file.rows:
         raise OSError(f"it has {found} rows, but {file.rows} were written")
+
+
+def clear_attempts(folder: SinkFolder, before: int, keep: Collection[str]) -> None:
+    """Remove the files `<attempt>/<name>` of attempts before `before`, except those of `keep`."""
+    for attempt in folder.names(""):
+        if not attempt.isdigit() or int(attempt) >= before:
+            continue
+        for name in folder.names(attempt):
+            path = posixpath.join(attempt, name)
+            if path not in keep:
+                folder.remove(path)
+        folder.remove_if_empty(attempt)

@@ -213,6 +213,10 @@ CASES: dict[str, dict[str, Case]] = {
         ),
     },
     "FileSink": {"written": lambda port: written(rh.files.sink(URL, format="csv"))},
+    "SqlDatabaseSink": {
+        "prepared": lambda port: prepared(rh.sql_database.sink("t", url=mysql(port))),
+        "postgres": lambda port: prepared(rh.sql_database.sink("t", url=postgres(port))),
+    },
     "DeltaSink": {"prepared": prepared_delta},
     "IcebergSink": {"prepared": prepared_iceberg},
     "FileCommitter": {
@@ -264,6 +268,8 @@ ASKS_NOBODY = {
     "EpochCommitter": "made of Transactions; real brokers freeze in tests/connectors/kafka",
     "OwnRowsCommitter": "made of a RetryingSession, as PostgresSink",
     "StagedRowsCommitter": "made of a RetryingSession, as PostgresSink",
+    "LedgerCommitter": "made of a DatabaseSession, as SqlDatabaseSink",
+    "OwnEpochsCommitter": "a LedgerCommitter",
     "SpillingSink": "the base of Redis, OpenSearch and Cassandra",
     "SpilledCommitter": "delivers as the sinks of Redis, OpenSearch and Cassandra do",
     "OwnSpilledCommitter": "a SpilledCommitter",
@@ -330,6 +336,7 @@ LIBRARIES = {
     "pymysql",
     "redis",
     "requests",
+    "sqlalchemy",
     "urllib.request",
     "urllib3",
 }
@@ -350,8 +357,13 @@ USERS = {
         "connectors/kafka/client_options.py",
         "connectors/postgres/connection.py",
         "connectors/redis/client_options.py",
+        "connectors/sql_database/address.py",
     },
     "sockets with a deadline, for such clients": {"connectors/calls/http_deadlines.py"},
+    "types and dialects": {
+        "connectors/sql_database/column_limits.py",
+        "connectors/sql_database/statements.py",
+    },
     "names of status codes": {"connectors/listener/connection.py"},
     "paths of URLs": {"connectors/files/partition_reading.py"},
     "declares its calls": {

@@ -41,20 +41,3 @@ CDC = ConnectorRegistration(
     install=CONNECTOR.install,
     docs="sql-scripts.md",
 )
-
-JDBC = ConnectorRegistration(
-    name="jdbc",
-    title="PostgreSQL, as Flink names it",
-    module="rheos.connectors.postgres.flink_tables",
-    sink="sink",
-    deliveries=CONNECTOR.deliveries,
-    sql_options={
-        "driver": WITHOUT_EFFECT,
-        "connection.": WITHOUT_EFFECT,
-        "sink.": WITHOUT_EFFECT,
-        "scan.": WITHOUT_EFFECT,
-    },
-    requires=CONNECTOR.requires,
-    install=CONNECTOR.install,
-    docs="sql-scripts.md",
-)

@@ -11,7 +11,6 @@ A file is removed once its epoch is committed.
 from __future__ import annotations
 
 import contextlib
-import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +22,7 @@ from rheos.connectors.postgres.column_types import as_csv
 from rheos.connectors.postgres.connection import ServerSession
 from rheos.connectors.postgres.staged_rows import StagedTableRows, StageTable, lost, table_gone
 from rheos.connectors.postgres.target_table import find_table_by_sql
-from rheos.connectors.staged_files import read_staged
+from rheos.connectors.staged_files import clear_attempts, read_staged
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt
 from rheos.core.redaction import redacted_repr
@@ -66,16 +65,8 @@ class SpilledStaging:
     def clear(self, before: Attempt, keep: Sequence[StagedTableRows]) -> None:
         """Remove the files of attempts before `before`, except those of `keep`."""
         assert self.folder, "a runtime passes each sink its own folder"
-        folder = SinkFolder(self.folder)
         kept = {staged.spilled.path for staged in keep if staged.spilled is not None}
-        for attempt in folder.names(""):
-            if not attempt.isdigit() or int(attempt) >= before:
-                continue
-            for name in folder.names(attempt):
-                path = posixpath.join(attempt, name)
-                if path not in kept:
-                    folder.remove(path)
-            folder.remove_if_empty(attempt)
+        clear_attempts(SinkFolder(self.folder), before, kept)
 
     def _table(self, session: ServerSession, staged: StagedTableRows) -> StageTable:
         target = find_table_by_sql(session, staged.target_sql)

@@ -1,0 +1,57 @@
+"""Tables of SQL databases, declared with the options of Flink's connector `jdbc`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rheos.connectors.postgres.sink import PostgresSink
+from rheos.connectors.postgres.sink import sink as postgres_sink
+from rheos.connectors.sql_database.address import client
+from rheos.connectors.sql_database.sink import SqlDatabaseSink
+from rheos.connectors.sql_database.sink import sink as sink_of
+from rheos.core.errors import ProgramError
+
+_JDBC = re.compile(r"jdbc:((?:postgresql|mysql|mariadb)://[^?]+|sqlite:.+)")
+
+
+def sink(
+    table_name: str,
+    *,
+    url: str,
+    username: str | None = None,
+    password: str | None = None,
+    key_columns: Sequence[str] = (),
+) -> PostgresSink | SqlDatabaseSink:
+    """Write rows to a table, by its key if it has one: of PostgreSQL as `rh.postgres.sink`, of MariaDB
+    or SQLite as `rh.sql_database.sink`.
+
+    Args:
+        table_name: Name of the table, or "schema.name".
+        url: URL of JDBC: "jdbc:postgresql://host:5432/database", "jdbc:mysql://host:3306/database",
+            "jdbc:mariadb://host:3306/database" or "jdbc:sqlite:/path/file.db".
+        username: User of the database.
+        password: Password of the user.
+        key_columns: Columns of the primary key.
+
+    Returns:
+        The sink.
+
+    Raises:
+        ProgramError: The URL is that of another database.
+    """
+    found = _JDBC.fullmatch(url)
+    if found is None:
+        raise ProgramError(
+            "url= is not the URL of JDBC for a PostgreSQL, a MariaDB or a file of SQLite",
+            hint="write 'url' = 'jdbc:mysql://host:3306/database', without parameters after '?'",
+        )
+    named, keys = found[1], tuple(key_columns)
+    if named.startswith("postgresql:"):
+        given = {"user": username, "password": password}
+        login = {name: value for name, value in given.items() if value is not None}
+        return postgres_sink(table_name, url=named, key=keys or None, options=login)
+    if named.startswith("sqlite:"):
+        return sink_of(table_name, url=f"sqlite:///{named.removeprefix('sqlite:')}", key=keys)
+    address = client().make_url(named).set(username=username, password=password)
+    return sink_of(table_name, url=address.render_as_string(hide_password=False), key=keys)

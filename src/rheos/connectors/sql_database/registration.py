@@ -1,0 +1,33 @@
+"""Registrations of the connector `sql_database`, and of Flink's name for it."""
+
+from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
+from rheos.connectors.sql_options import WITHOUT_EFFECT
+
+CONNECTOR = ConnectorRegistration(
+    name="sql_database",
+    title="SQL databases",
+    module="rheos.connectors.sql_database",
+    sink="sink",
+    deliveries={SinkGuarantee.EXACTLY_ONCE: ""},
+    sql_key="key",
+    requires=("sqlalchemy",),
+    install="rheos[sqlalchemy]",
+    docs="sql-databases.md",
+)
+
+JDBC = ConnectorRegistration(
+    name="jdbc",
+    title="SQL databases, as Flink names them",
+    module="rheos.connectors.sql_database.flink_tables",
+    sink="sink",
+    deliveries=CONNECTOR.deliveries,
+    sql_options={
+        "driver": WITHOUT_EFFECT,
+        "connection.": WITHOUT_EFFECT,
+        "sink.": WITHOUT_EFFECT,
+        "scan.": WITHOUT_EFFECT,
+    },
+    requires=CONNECTOR.requires,
+    install=CONNECTOR.install,
+    docs="sql-scripts.md",
+)

@@ -1,0 +1,25 @@
+"""The programs of docs/sql-databases.md: a job writes the table that the other one queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rheos.api.overrides import Overrides, applied
+from rheos.api.partial_settings import from_command
+from tests.docs.walks import steps
+
+PAGE = Path(__file__).parents[2] / "docs" / "sql-databases.md"
+
+
+def test_a_job_writes_a_table_that_another_program_queries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with applied(Overrides((from_command({"runtime": "simulated"}),))):
+        for step in steps(PAGE):
+            if step.file:
+                assert step.code.strip().count("\n") < 20, "a program of at most 20 lines"
+                exec(compile(step.code, step.file, "exec"), {})
+    assert "(3000,)" in capsys.readouterr().out
