@@ -13,7 +13,7 @@ import pytest
 import rheos as rh
 from rheos import col
 from rheos.core.errors import RheosError
-from rheos.ml.predictors import Matrix
+from rheos.core.models.predictors import Matrix
 from rheos.testing import simulate
 
 ROWS = [{"id": i, "x": float(i)} for i in range(300)]

@@ -24,7 +24,12 @@ SIMULATED = Overrides(settings=(from_command({"runtime": "simulated"}),))
 FILES = {
     "a_out.sql": """
         INSERT INTO minutes SELECT page, window_end, n, slowest FROM busy;
-        INSERT INTO pages SELECT UPPER(page), ms * 2 FROM slow;
+        INSERT INTO pages
+        SELECT UPPER(page), y FROM ML_PREDICT(TABLE slow, MODEL twice, DESCRIPTOR(ms));
+    """,
+    "models.sql": """
+        CREATE MODEL twice INPUT (x BIGINT) OUTPUT (y BIGINT)
+        WITH ('provider' = 'python', 'function' = 'tests.sql.test_models.double')
     """,
     "staging/slow.sql": "SELECT page, ms, at FROM views WHERE ms > 100;",
     "b_busy.sql": """

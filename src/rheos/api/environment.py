@@ -289,6 +289,32 @@ class Environment(HintedBase):
         with located(call_site(), "register_function"):
             self._sql_session().register_function(name, fn, returns)
 
+    def register_model(
+        self, name: str, predictor: Any, *, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+    ) -> None:
+        """Make a model available to ML_PREDICT of SQL queries (docs/ml.md).
+
+        ```python
+        env.register("rides", rides)
+        env.register_model("twice", lambda x: x[:, 0] * 2, inputs={"km": float}, outputs={"y": float})
+        env.sql("SELECT y FROM ML_PREDICT(TABLE rides, MODEL twice, DESCRIPTOR(km))")
+        ```
+
+        Args:
+            name: The model's name in queries.
+            predictor: `rh.ml.Onnx`, or a function such as a fitted model's `predict`. It receives a
+                matrix (rows, inputs), and returns a value for each row and output. The matrix has
+                float32 with NaN for null, or objects if an input is a string.
+            inputs: The types of the inputs by name, in the order of the model.
+            outputs: The types of the outputs by name.
+
+        Raises:
+            ProgramError: The name is taken or not an identifier, or `predictor` is not a function.
+            SchemaError: An ONNX model has other inputs or outputs.
+        """
+        with located(call_site(), "register_model"):
+            self._sql_session().register_model(name, predictor, inputs, outputs)
+
     def sql(
         self, query: str, *, state_ttl: TimeToLive | None = None, dialect: str | None = None
     ) -> DataStream:

@@ -5,10 +5,10 @@ ONNX Runtime."""
 
 import sys as _sys
 
+from rheos.core.models.predictors import Onnx
 from rheos.core.unknown_names import with_hints as _with_hints
 from rheos.ml.drifting import PageHinkley, drift
 from rheos.ml.learning import learn
-from rheos.ml.predictors import Onnx
 from rheos.ml.scoring import score
 from rheos.ml.serving import serve
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from rheos.api.streams import DataStream
 from rheos.core.errors import ProgramError
+from rheos.core.models.predictors import Predictor, values
+from rheos.core.models.tensors import matrix
 from rheos.core.site import call_site, located
 from rheos.ml.feature_columns import check_features, with_result
-from rheos.ml.predictors import Matrix, Predictor, values
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,11 @@ class _Scores:
     result: pa.Field
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        found = values(self.predictor, matrix(batch, self.features)) if batch.num_rows else []
+        found = self._predicted(batch) if batch.num_rows else []
         return batch.append_column(self.result, pa.array(found, self.result.type))
 
-
-def matrix(batch: pa.RecordBatch, features: Sequence[str]) -> Matrix:
-    """Return the features of rows as a float32 matrix, with NaN for null."""
-    columns = [batch.column(name).cast(pa.float32()) for name in features]
-    return np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
+    def _predicted(self, batch: pa.RecordBatch) -> list[Any]:
+        return values(self.predictor, matrix([batch.column(name) for name in self.features]))
 
 
 def score(

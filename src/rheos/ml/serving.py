@@ -17,9 +17,9 @@ from rheos.api.streams import DataStream
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.connected_functions import BroadcastProcessFunction, ProcessContext
 from rheos.core.graph.state import BroadcastState
+from rheos.core.models.predictors import Onnx, Predictor, values
 from rheos.core.site import call_site, located
 from rheos.ml.feature_columns import check_features, with_result
-from rheos.ml.predictors import Onnx, Predictor, values
 
 _NEWEST = "newest"
 _PROGRAMS = (pickle.loads, pickle.Unpickler)

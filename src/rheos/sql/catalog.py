@@ -14,6 +14,7 @@ from rheos.core.connectors.lookup import Lookup
 from rheos.core.graph.changelog import OP
 from rheos.core.graph.types import empty_frame
 from rheos.core.graph.watermark import Watermark
+from rheos.core.models.column_models import ColumnModel
 from rheos.sql.functions import UserCall
 from rheos.sql.plan import ColumnRole, PlanNode, Scan, SqlColumn
 from rheos.sql.text import SqlText
@@ -56,6 +57,17 @@ class DeclaredTable:
         return {name: kind for name, kind in self.kinds.items() if name not in read_only}
 
 
+@dataclass(frozen=True)
+class DeclaredModel:
+    """A model that queries can name."""
+
+    model: ColumnModel
+    provider: str
+    """Kind of the model: onnx or python."""
+    written: str | None = None
+    """Statement that has created it; None if Python has registered it."""
+
+
 @dataclass
 class Catalog:
     """Names of tables; SQL ignores their case."""
@@ -74,6 +86,8 @@ class Catalog:
     """Statements that have created tables and views, by name in lower case."""
     functions: dict[str, type[UserCall]] = field(default_factory=dict)
     """The user's functions, by name in lower case."""
+    models: dict[str, DeclaredModel] = field(default_factory=dict)
+    """Models by name in lower case."""
 
     def add(self, name: str, plan: PlanNode) -> None:
         self.tables[name.casefold()] = plan

@@ -138,15 +138,7 @@ def with_options(
             continue
         if type(each) is not exp.Property:
             raise sql.not_computed(each, "leave it out")
-        value = each.args["value"]
-        if isinstance(value, exp.Boolean):
-            value = exp.Literal.string(str(value.this).lower())
-        if not isinstance(value, exp.Literal):
-            raise sql.error("the value of an option must be a string", each, hint)
-        name = _option_name(each).lower()
-        if name in options:
-            raise sql.error(f"the option {name!r} is set twice", each, "leave out one of them")
-        options[name] = value
+        add_option(sql, options, each, hint)
     if partitioned_by and (option := options.get("partition_by")):
         raise sql.error("PARTITIONED BY sets this option, too", option, "leave out one of them")
     if base is not None:
@@ -162,6 +154,19 @@ def with_options(
         names = CONNECTORS.names()
         raise sql.unknown("connector", named.name, named, names, "the connectors are")
     return WithOptions(connector, options, named, partitioned_by)
+
+
+def add_option(sql: SqlText, options: dict[str, exp.Expr], node: exp.Property, hint: str) -> None:
+    """Add an option of WITH to those before it. Raise ProgramError."""
+    value = node.args["value"]
+    if isinstance(value, exp.Boolean):
+        value = exp.Literal.string(str(value.this).lower())
+    if not isinstance(value, exp.Literal):
+        raise sql.error("the value of an option must be a string", node, hint)
+    name = _option_name(node).lower()
+    if name in options:
+        raise sql.error(f"the option {name!r} is set twice", node, "leave out one of them")
+    options[name] = value
 
 
 def _option_name(node: exp.Expr) -> str:

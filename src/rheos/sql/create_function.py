@@ -35,7 +35,7 @@ def create_function(sql: SqlText, session: SqlSession, node: exp.Create) -> None
     functions, folded = session.catalog.functions, node.this.name.casefold()
     if node.args.get("exists") and folded in functions:
         return
-    fn = _imported(sql, path)
+    fn = imported(sql, path, _EXAMPLE)
     if isinstance(fn, type) and issubclass(fn, AggregateFunction | RichFunction):
         fn = fn()
     if node.args.get("replace"):
@@ -46,10 +46,12 @@ def create_function(sql: SqlText, session: SqlSession, node: exp.Create) -> None
         raise sql.error(error.what, path, error.hint) from None
 
 
-def _imported(sql: SqlText, path: exp.Literal) -> Any:
+def imported(sql: SqlText, path: exp.Expr, example: str) -> Any:
+    """Return the object of a module that a string such as 'my_functions.dollars' names. Raise
+    ProgramError, with an example of what to write."""
     module, _, name = path.name.rpartition(".")
     if not module:
-        raise sql.error(f"{path.name!r} does not contain a module name", path, _EXAMPLE)
+        raise sql.error(f"{path.name!r} does not contain a module name", path, example)
     try:
         found = importlib.import_module(module)
     except ImportError as error:
@@ -61,4 +63,4 @@ def _imported(sql: SqlText, path: exp.Literal) -> Any:
     try:
         return getattr(found, name)
     except AttributeError:
-        raise sql.error(f"the module {module!r} has no {name!r}", path, _EXAMPLE) from None
+        raise sql.error(f"the module {module!r} has no {name!r}", path, example) from None

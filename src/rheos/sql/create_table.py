@@ -202,6 +202,16 @@ def columns_of_query(
     return columns.key, projected(plan, exprs, tuple(given[name] for name in names))
 
 
+def plain_columns(sql: SqlText, listed: Sequence[exp.Expr], at: exp.Expr) -> pa.Schema:
+    """Return columns that only have a name, a type and a comment. Raise ProgramError or SchemaError."""
+    columns = _Columns(sql)
+    for each in listed:
+        columns.add(each)
+    if columns.key or columns.watermark or columns.defaults or {*columns.order} != {*columns.fields}:
+        raise sql.error("a column here has only a name and a type", at, "leave out the rest")
+    return pa.schema(list(columns.fields.values()))
+
+
 def _like(node: exp.Create) -> exp.LikeProperty | None:
     properties = node.args.get("properties")
     listed = properties.expressions if properties is not None else []

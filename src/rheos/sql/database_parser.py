@@ -14,6 +14,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from rheos.sql.model_parser import ModelParser
 from rheos.sql.statement_parser import ServerStatement, StatementParser
 
 
@@ -46,7 +47,7 @@ _OF_SINKS = ("type", "force_append_only", "primary_key")
 """Options of CREATE SINK that no connector has: the query determines how its rows change."""
 
 
-class DatabaseParser(StatementParser):
+class DatabaseParser(ModelParser):
     PROPERTY_PARSERS = {
         **StatementParser.PROPERTY_PARSERS,
         "APPEND": lambda self: self._parse_append_only(),

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.sql.dialect import parse
+from rheos.sql.model_parser import CreateModel, ModelArgument
 from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
@@ -28,17 +29,19 @@ class FolderStatement:
     sql: SqlText
     node: exp.Expr
     defines: str | None
-    """Table that it defines, in lower case."""
+    """Table or model that it defines, in lower case."""
     model: str | None = None
     """Name of the file, if the file is this query alone."""
 
     def reads(self) -> Iterator[tuple[str, exp.Expr]]:
-        """Return the tables that the statement names, in lower case, and their places."""
+        """Return the tables and models that the statement names, in lower case, and their places."""
         here = {each.alias.casefold() for each in self.node.find_all(exp.CTE)}
-        own = self.node.find(exp.Table) if isinstance(self.node, exp.Create) else None
+        own = self.node.find(exp.Table) if isinstance(self.node, exp.Create | CreateModel) else None
         for each in self.node.find_all(exp.Table):
             name = each.name.casefold()
-            if isinstance(each.this, exp.Identifier) and name not in here and each is not own:
+            if isinstance(each.parent, ModelArgument):
+                yield _model(name), each
+            elif isinstance(each.this, exp.Identifier) and name not in here and each is not own:
                 yield name, each
 
 
@@ -74,8 +77,15 @@ def _statements(file: Path) -> Iterator[FolderStatement]:
             yield FolderStatement(sql, node, file.stem.casefold(), file.stem)
         elif isinstance(node, exp.Create) and (named := node.find(exp.Table)) is not None:
             yield FolderStatement(sql, node, named.name.casefold())
+        elif isinstance(node, CreateModel):
+            yield FolderStatement(sql, node, _model(node.this.name.casefold()))
         else:
             yield FolderStatement(sql, node, None)
+
+
+def _model(name: str) -> str:
+    """Return the name under which a model is ordered; a table may have the same one."""
+    return f"model {name}"
 
 
 def in_order(statements: Sequence[FolderStatement]) -> list[FolderStatement]:

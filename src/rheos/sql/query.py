@@ -37,6 +37,7 @@ from rheos.sql.lookups import LookupJoin
 from rheos.sql.match_parser import MatchRecognize
 from rheos.sql.matching import matched
 from rheos.sql.membership import Membership, membership, with_membership
+from rheos.sql.model_calls import ML_PREDICT, predict_call, predicted
 from rheos.sql.nested_keys import check_keys
 from rheos.sql.over import is_behind_time, over_calls, with_over
 from rheos.sql.pivots import pivoted
@@ -487,11 +488,19 @@ class Planner:
         if (processed := process_call(node.this)) is not None:
             self.sql.only(node, ("this", "alias"), " of a process function")
             return self._aliased(process(self, processed), node)
+        if (call_of_model := predict_call(node.this)) is not None:
+            self.sql.only(node, ("this", "alias"), " of ML_PREDICT")
+            return self._aliased(predicted(self, call_of_model), node)
         if isinstance(node.this, exp.Anonymous):
             of = node.this
             if of.name.upper() == "TABLE" and len(of.expressions) == 1:
                 [of] = of.expressions
-            known = [*WINDOWS, *process_functions(self.catalog.functions), *map(str.upper, GENERATORS)]
+            known = [
+                *WINDOWS,
+                ML_PREDICT,
+                *process_functions(self.catalog.functions),
+                *map(str.upper, GENERATORS),
+            ]
             listed = "the table functions are those of docs/sql-reference.md"
             raise self.sql.unknown("table function", of.name, of, known, listed, names_them=False)
         if not isinstance(node.this, exp.Identifier):

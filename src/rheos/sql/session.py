@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from rheos.api.function_typing import declared_type
 from rheos.api.time_to_live import FOREVER
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.errors import ConfigurationError, ProgramError
@@ -20,8 +21,9 @@ except ImportError:
     raise ConfigurationError("SQL needs the package sqlglot", hint="pip install 'rheos[sql]'") from None
 
 from rheos.core.graph.changelog import OP, Changes
+from rheos.core.models.column_models import ColumnModel
 from rheos.core.site import call_site, done_for, located
-from rheos.sql.catalog import Catalog, DeclaredTable, scan
+from rheos.sql.catalog import Catalog, DeclaredModel, DeclaredTable, scan
 from rheos.sql.change_statements import changed_tables
 from rheos.sql.connectors import WithOptions
 from rheos.sql.create_table import with_computed
@@ -129,6 +131,24 @@ class SqlSession:
                 f"the function {name!r} already exists", hint="register it with another name"
             )
         self.catalog.functions[name.casefold()] = called(name, fn, returns)
+
+    def register_model(
+        self, name: Any, predictor: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+    ) -> None:
+        """Make a model known to queries. Raise ProgramError or SchemaError."""
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ProgramError(
+                f"the name of a model must be a single word, not {name!r}",
+                hint='write env.register_model("minutes", ...)',
+            )
+        if name.casefold() in self.catalog.models:
+            raise ProgramError(
+                f"the model {name!r} already exists", hint="register it with another name"
+            )
+        takes, returns = (declared_type(dict(each)).schema for each in (inputs, outputs))
+        model = ColumnModel(name, predictor, takes, returns)
+        model.check()
+        self.catalog.models[name.casefold()] = DeclaredModel(model, "python")
 
     def prepare(self, statements: Iterable[exp.Expr]) -> None:
         """Note what later statements of a script decide about earlier ones: which tables change."""

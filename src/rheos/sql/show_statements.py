@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from rheos.sql import types
-from rheos.sql.catalog import Catalog
+from rheos.sql.catalog import Catalog, DeclaredModel
+from rheos.sql.create_model import unknown_model
 from rheos.sql.explain import row_mode
 from rheos.sql.expressions.table import function_names
 from rheos.sql.inserted_rows import InsertedRows
@@ -31,6 +32,13 @@ def shown(sql: SqlText, catalog: Catalog, node: Show) -> str:
             return (
                 "\n".join(_matching(sorted(catalog.functions), like)) or "no functions are registered"
             )
+        case "MODELS":
+            models = [each.model.name for each in catalog.models.values()]
+            return "\n".join(_matching(models, like)) or "no models are registered"
+        case "CREATE MODEL":
+            return _model(sql, catalog, node.args["of"]).written or "Python has registered this model"
+        case "MODEL COLUMNS":
+            return _described_model(_model(sql, catalog, node.args["of"]))
         case "VIEWS":
             views = [each for each in catalog.names.values() if "view" in _kind(catalog, each)]
             return "\n".join(_matching(views, like)) or "no views are registered"
@@ -50,6 +58,24 @@ def _matching(names: Sequence[str], like: exp.Expr | None) -> list[str]:
         for each in names
         if (re.fullmatch(pattern, each, flags) is None) == isinstance(like, exp.Not)
     ]
+
+
+def _model(sql: SqlText, catalog: Catalog, node: exp.Expr) -> DeclaredModel:
+    found = catalog.models.get(node.name.casefold())
+    if found is None:
+        raise unknown_model(sql, catalog.models, node)
+    return found
+
+
+def _described_model(of: DeclaredModel) -> str:
+    """Return a line for each input and output of a model: its name, type and role."""
+    fields = [
+        (each.name, types.name(types.of_arrow(each.type)), role)
+        for role, schema in (("input", of.model.inputs), ("output", of.model.outputs))
+        for each in schema
+    ]
+    width = max(len(name) for name, *_ in fields)
+    return "\n".join(f"{name.ljust(width)}  {kind}, {role}" for name, kind, role in fields)
 
 
 def _created(sql: SqlText, catalog: Catalog, node: exp.Expr) -> str:

@@ -20,11 +20,13 @@ from rheos.sql.catalog import DeclaredTable
 from rheos.sql.change_statements import change_rows, check_not_null
 from rheos.sql.connectors import with_options
 from rheos.sql.create_function import create_function
+from rheos.sql.create_model import create_model, drop_model
 from rheos.sql.create_table import columns_of_query, create_table
 from rheos.sql.expressions.table import Compiler
 from rheos.sql.functions import resolved
 from rheos.sql.inserted_rows import InsertedRows, known_rows, tables_read
 from rheos.sql.materialized_views import materialized_view, split_key
+from rheos.sql.model_parser import CreateModel, DropModel
 from rheos.sql.plan import Columns, PlanNode, SqlColumn, projected, renamed
 from rheos.sql.ranking import check_result
 from rheos.sql.scope import NameScope
@@ -58,8 +60,8 @@ _ROWS_THAT_STAY = (
 
 
 _STATEMENTS = (
-    "the statements are CREATE and DROP of TABLE, VIEW and FUNCTION, INSERT INTO, UPDATE, DELETE, SET, "
-    "EXPLAIN, SHOW and DESCRIBE"
+    "the statements are CREATE and DROP of TABLE, VIEW, FUNCTION and MODEL, INSERT INTO, UPDATE, "
+    "DELETE, SET, EXPLAIN, SHOW and DESCRIBE"
 )
 _OF_VIEWS = (exp.TemporaryProperty, exp.MaterializedProperty, exp.SchemaCommentProperty)
 """Clauses of CREATE VIEW without an effect on its rows. MATERIALIZED makes the rows readable."""
@@ -144,6 +146,10 @@ class ScriptStatements:
                 change_rows(self.sql, self.session, node)
             case AlterTable():
                 alter_table(self.sql, self.session, node)
+            case CreateModel():
+                create_model(self.sql, self.session, node)
+            case DropModel():
+                drop_model(self.sql, self.session, node)
             case RefusedStatement():
                 raise self.sql.error(node.this, node, node.args["hint"])
             case exp.Set():

@@ -64,7 +64,7 @@ class TableArgumentParser(CallParser):
             self._advance()
             return exp.Kwarg(this=name, expression=self._parse_argument())
         if not self._match(TokenType.TABLE):
-            return self._parse_disjunction()
+            return self._parse_model_argument() or self._parse_disjunction()
         table: exp.Expr | None
         if self._match(TokenType.L_PAREN, advance=False):
             table = self._parse_wrapped(self._parse_query_argument)

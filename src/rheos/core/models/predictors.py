@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,6 +16,23 @@ from rheos.core.errors import ConfigurationError, InputError
 Matrix: TypeAlias = npt.NDArray[np.float32]
 Predictor: TypeAlias = Callable[[Matrix], Sequence[Any] | npt.NDArray[Any]]
 """Function of a matrix (rows, features) that returns (rows,) or (rows, 1)."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or an output of an ONNX model."""
+
+    name: str
+    kind: str
+    """Type in the words of ONNX Runtime, such as tensor(float)."""
+    shape: tuple[int | None, ...]
+    """Length of each dimension; None if any is allowed."""
+
+    @staticmethod
+    def of(described: Any) -> Tensor:
+        """Return what ONNX Runtime describes."""
+        lengths = (each if isinstance(each, int) else None for each in described.shape or ())
+        return Tensor(described.name, described.type, tuple(lengths))
 
 
 class Onnx:
@@ -44,11 +62,32 @@ class Onnx:
         """
         return Onnx(Path(path).read_bytes())
 
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Return the tensors that the model takes."""
+        return tuple(map(Tensor.of, self._session.get_inputs()))
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """Return the tensors that the model returns."""
+        return tuple(map(Tensor.of, self._session.get_outputs()))
+
+    def run(self, tensors: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        """Return all outputs for a batch of rows.
+
+        Args:
+            tensors: The inputs, in the order of `inputs`.
+
+        Returns:
+            The outputs, in the order of `outputs`.
+        """
+        names = (each.name for each in self._session.get_inputs())
+        found: list[npt.NDArray[Any]] = self._session.run(None, dict(zip(names, tensors, strict=True)))
+        return found
+
     def __call__(self, features: Matrix) -> npt.NDArray[Any]:
         """Return the model's first output; for a classifier, the labels."""
-        given = self._session.get_inputs()[0].name
-        found: npt.NDArray[Any] = self._session.run(None, {given: features})[0]
-        return found
+        return self.run([features])[0]
 
     def __repr__(self) -> str:
         return f"Onnx({hashlib.sha256(self._model).hexdigest()[:12]})"

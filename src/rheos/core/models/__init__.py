@@ -1,0 +1,1 @@
+"""Models that serve: predictors of whole batches, and their inputs and outputs as columns."""
