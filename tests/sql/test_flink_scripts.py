@@ -13,6 +13,7 @@ import rheos as rh
 from rheos.cli.main import app
 from rheos.sql.set_statement import _OF_JOBS
 from tests.sql.data import registered
+from tests.sql.script_rows import rows_of
 
 ORDERS = """
 CREATE TEMPORARY TABLE IF NOT EXISTS orders (
@@ -333,12 +334,72 @@ SAID = {
     "ALTER TABLE IF EXISTS x RENAME TO y; SHOW VIEWS": "v\n",
     "EXECUTE STATEMENT SET AS BEGIN INSERT INTO s SELECT id FROM t; END; SHOW VIEWS": "v\n",
     "EXECUTE INSERT INTO s SELECT id FROM t; SHOW VIEWS": "v\n",
-    "INSERT INTO s /*+ OPTIONS('a' = 'b') */ SELECT id FROM t": "note: the hint OPTIONS has no effect",
     "/* a; b */ INSERT /* c */ INTO s -- d;\nSELECT /*+ BROADCAST(t) */ id FROM t": "note: hints have",
     "CREATE FUNCTION IF NOT EXISTS f AS 'tests.sql.test_flink_scripts.tripled' LANGUAGE PYTHON; "
     "CREATE TEMPORARY SYSTEM FUNCTION IF NOT EXISTS f AS 'no.thing' LANGUAGE PYTHON; "
     "SHOW USER FUNCTIONS": "f\n",
 }
+
+
+_COUNT = "SELECT COUNT(*) FROM"
+
+
+@pytest.mark.parametrize(
+    ("query", "counts"),
+    [
+        (f"{_COUNT} t /*+ OPTIONS('number-of-rows' = '5') */", [5]),
+        (f"{_COUNT} t /*+ options('number-of-rows'='5')*/ AS x WHERE x.id IS NOT NULL", [5]),
+        # The declared options stay as they are, and each use has its own.
+        (f"{_COUNT} t; {_COUNT} t /*+ OPTIONS('number-of-rows' = '4') */; {_COUNT} t", [3, 4, 3]),
+        (
+            "SELECT x.n + y.n FROM "
+            "(SELECT COUNT(*) AS n FROM t /*+ OPTIONS('number-of-rows' = '7') */) AS x, "
+            "(SELECT COUNT(*) AS n FROM t) AS y",
+            [10],
+        ),
+    ],
+)
+def test_the_hint_sets_options_of_one_use(query: str, counts: list[int]) -> None:
+    found = rows_of(f"SET state_ttl = 'forever'; {TABLES} {query};")
+    assert [rows for [rows] in found] == [(n,) for n in counts]
+
+
+def test_the_hint_sets_options_of_one_insert(folder: Path) -> None:
+    collected(
+        "CREATE TABLE s (n INT) "
+        "WITH ('connector' = 'files', 'path' = '{folder}/a', 'format' = 'jsonl');"
+        "INSERT INTO s VALUES (1);"
+        "INSERT INTO s /*+ OPTIONS('path' = '{folder}/b') */ (n) SELECT 2;",
+        folder,
+    )
+    written = {name: "".join(f.read_text() for f in (folder / name).glob("*.jsonl")) for name in "ab"}
+    assert written == {"a": '{"n":1}\n', "b": '{"n":2}\n'}
+
+
+@pytest.mark.parametrize(
+    ("query", "what", "place"),
+    [
+        ("SELECT id FROM t /*+ OPTIONS('rows' = '5') */", "unknown option 'rows'", "'5'"),
+        ("SELECT id FROM t /*+ OPTIONS('a' = '1', 'a' = '2') */", "the option 'a' is set twice", "'a'"),
+        ("SELECT id FROM t /*+ OPTIONS('a' =) */", "", ")"),
+        ("SELECT a FROM v /*+ OPTIONS('a' = '1') */", "v has no options", "v"),
+        ("SELECT a FROM tt /*+ OPTIONS('a' = '1') */", "unknown table 'tt'", "tt"),
+        ("WITH c AS (SELECT 1 AS a) SELECT a FROM c /*+ OPTIONS('a' = '1') */", "c is a query", "c"),
+        (
+            "SELECT a FROM t AS x /*+ OPTIONS('a' = '1') */",
+            "must follow the name of a table",
+            "OPTIONS",
+        ),
+        ("INSERT INTO s /*+ OPTIONS('a' = 'b') */ SELECT id FROM t", "unknown option 'a'", "'b'"),
+    ],
+)
+def test_a_wrong_hint_is_an_error_at_its_place(query: str, what: str, place: str) -> None:
+    with pytest.raises(rh.RheosError) as caught:
+        rows_of(f"{TABLES} {query};")
+    assert what in caught.value.what
+    assert caught.value.detail is not None
+    line, marks = caught.value.detail.splitlines()[:2]
+    assert line[marks.index("^") :].startswith(place)
 
 
 def tripled(n: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,12 @@ from sqlglot import exp
 
 from rheos.sql.connectors import WithOptions, with_options
 from rheos.sql.materialized_views import MaterializedView
+from rheos.sql.option_hints import hinted_options
 from rheos.sql.statement_parser import AlterTable
 from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
-    from rheos.sql.catalog import DeclaredTable
+    from rheos.sql.catalog import Catalog, DeclaredTable
     from rheos.sql.session import SqlSession
 
 
@@ -31,15 +33,9 @@ def alter_table(sql: SqlText, session: SqlSession, node: AlterTable) -> None:
             _rename(sql, session, node)
             name = node.expressions[0].name
         case "SET" | "RESET":
-            table = catalog.declared(name)
-            if table is None or not isinstance(table.options, WithOptions):
-                raise sql.error(
-                    f"{name} has no options",
-                    named,
-                    "only a table with a connector has options",
-                )
+            table, options = with_connector(sql, catalog, named)
             written = catalog.written.get(name.casefold())
-            changed = replace(table, options=_options(sql, node, table, table.options))
+            changed = replace(table, options=_options(sql, node, table, options))
             catalog.remove(name)
             catalog.declare(changed)
             if written is not None:
@@ -52,6 +48,36 @@ def alter_table(sql: SqlText, session: SqlSession, node: AlterTable) -> None:
             )
     if (text := catalog.written.get(name.casefold())) is not None:
         catalog.written[name.casefold()] = f"{text};\n{sql.statement(node)}"
+
+
+def with_connector(
+    sql: SqlText, catalog: Catalog, named: exp.Expr
+) -> tuple[DeclaredTable, WithOptions]:
+    """Return a table whose options a statement changes, and the options. Raise ProgramError."""
+    table = catalog.declared(named.name)
+    if table is None or not isinstance(table.options, WithOptions):
+        raise sql.error(
+            f"{named.name} has no options", named, "only a table with a connector has options"
+        )
+    return table, table.options
+
+
+def changed_options(
+    sql: SqlText, listed: Sequence[exp.Expr], table: DeclaredTable, options: WithOptions
+) -> WithOptions:
+    """Return the options of a table with the listed ones. Raise ProgramError."""
+    node = exp.Create(properties=exp.Properties(expressions=[each.copy() for each in listed]))
+    made = with_options(sql, node, [*table.kinds], options)
+    assert made is not None, "the table has options"
+    return made
+
+
+def hinted_table(sql: SqlText, catalog: Catalog, node: exp.Expr) -> DeclaredTable:
+    """Return a table with the options of the hint after its name. Raise ProgramError."""
+    table, options = with_connector(sql, catalog, node)
+    options = changed_options(sql, hinted_options(node), table, options)
+    # Errors of the options are at their places in this statement.
+    return replace(table, options=options, sql=sql)
 
 
 def _rename(sql: SqlText, session: SqlSession, node: AlterTable) -> None:
@@ -74,10 +100,7 @@ def _rename(sql: SqlText, session: SqlSession, node: AlterTable) -> None:
 def _options(sql: SqlText, node: AlterTable, table: DeclaredTable, options: WithOptions) -> WithOptions:
     """Return the options of a connector after SET or RESET."""
     if node.args["change"].name == "SET":
-        listed = exp.Create(properties=exp.Properties(expressions=node.expressions))
-        made = with_options(sql, listed, [*table.kinds], options)
-        assert made is not None, "the table has options"
-        return made
+        return changed_options(sql, node.expressions, table, options)
     kept = dict(options.options)
     for each in node.expressions:
         if kept.pop(each.name.lower(), None) is None:

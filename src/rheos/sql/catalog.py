@@ -16,13 +16,13 @@ from rheos.core.graph.types import empty_frame
 from rheos.core.graph.watermark import Watermark
 from rheos.core.models.column_models import ColumnModel
 from rheos.sql.functions import UserCall
+from rheos.sql.inserted_rows import InsertedRows
 from rheos.sql.plan import ColumnRole, PlanNode, Scan, SqlColumn
 from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
     from rheos.api.streams import DataStream
     from rheos.sql.connectors import WithOptions
-    from rheos.sql.inserted_rows import InsertedRows
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,17 @@ class Catalog:
             return known
         made = self.tables[name.casefold()] = self.read(declared)
         return made
+
+    def changed(self, table: DeclaredTable) -> PlanNode:
+        """Return the plan of a table with other options than the declared ones. Uses with equal options
+        share it."""
+        assert self.read is not None, "a session sets it"
+        assert not isinstance(table.options, InsertedRows), "only connectors have options"
+        values = sorted((name, value.name) for name, value in table.options.options.items())
+        key = f"{table.name.casefold()} {table.options.name} {values}"
+        if key not in self.tables:
+            self.tables[key] = self.read(table)
+        return self.tables[key]
 
 
 def scan(name: str, stream: DataStream) -> Scan:

@@ -14,6 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from rheos.sql.chains import with_halved_chains
 from rheos.sql.dialect_meanings import with_meanings
+from rheos.sql.option_hints import OptionHintParser, with_option_hints
 from rheos.sql.ordered_aggregates import with_groups_inside
 from rheos.sql.plain_conditions import with_plain_conditions
 from rheos.sql.postgres_parser import KEYWORDS as POSTGRES_KEYWORDS
@@ -28,7 +29,6 @@ from rheos.sql.syntax_errors import (
     unreadable,
     without_comments,
 )
-from rheos.sql.table_arguments import TableArgumentParser
 from rheos.sql.text import SourceDialect, Span, SqlText
 
 
@@ -40,7 +40,7 @@ class _UnreadableError(ParseError):
         self.span = span
 
 
-class _Parser(TableArgumentParser):
+class _Parser(OptionHintParser):
     # sqlglot ignores a comma or a keyword that nothing follows.
 
     def _parse_csv(
@@ -214,7 +214,7 @@ def _parsed(sql: SqlText, dialect: SourceDialect, start: int, stop: int) -> list
     # Blanks in place of other parts keep the places of errors.
     text = re.sub(r"[^\n]", " ", sql.text[:start]) + sql.text[start:stop]
     try:
-        tokens = reader.tokenize(text)
+        tokens = with_option_hints(reader.tokenize(text), text, reader.tokenize)
         _check_open(sql, tokens)
         for token, following in pairwise(tokens):
             if token.token_type == TokenType.WINDOW and following.token_type == TokenType.L_PAREN:

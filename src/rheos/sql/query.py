@@ -17,6 +17,7 @@ from rheos.core.graph.windows import Window
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.protocol.elements import HIDDEN_PREFIX
 from rheos.sql import types
+from rheos.sql.alter_table import hinted_table
 from rheos.sql.call_places import named_by_text, user_calls, with_calls, with_calls_of_groups
 from rheos.sql.catalog import Catalog
 from rheos.sql.clause_names import DATABASES
@@ -39,6 +40,7 @@ from rheos.sql.matching import matched
 from rheos.sql.membership import Membership, membership, with_membership
 from rheos.sql.model_calls import ML_PREDICT, predict_call, predicted
 from rheos.sql.nested_keys import check_keys
+from rheos.sql.option_hints import hinted_options
 from rheos.sql.over import is_behind_time, over_calls, with_over
 from rheos.sql.pivots import pivoted
 from rheos.sql.plan import (
@@ -508,7 +510,12 @@ class Planner:
         self.sql.only(node, ("this", "alias", "version", "db", "catalog"), " of a table")
         self._check_database(node)
         name = node.name
-        plan = self.ctes.get(name.casefold()) or self.catalog.find(name)
+        plan = self.ctes.get(name.casefold())
+        if plan is not None and hinted_options(node):
+            raise self.sql.error(
+                f"{name} is a query of WITH, which has no options", node.this, "leave out the hint"
+            )
+        plan = plan or self._registered(node)
         if plan is None:
             if self._lookup(node) is not None:
                 raise self.sql.error(
@@ -521,6 +528,12 @@ class Planner:
             error.hint = f"{error.hint}; register one with env.register({name!r}, stream)"
             raise error
         return self._aliased(plan, node, name)
+
+    def _registered(self, node: exp.Table) -> PlanNode | None:
+        """Return the rows of a table that is not one of WITH. Raise ProgramError."""
+        if hinted_options(node) and self.catalog.knows(node.name):
+            return self.catalog.changed(hinted_table(self.sql, self.catalog, node))
+        return self.catalog.find(node.name)
 
     def _check_database(self, node: exp.Table) -> None:
         for part in (node.args.get("catalog"), node.args.get("db")):

@@ -81,13 +81,6 @@ class SqlSession:
         """Report a part of a statement that Rheos ignores because it does not change results."""
         self.say(f"note: {sql.placed(text, at)}")
 
-    def note_options(self, sql: SqlText, node: exp.Expr) -> None:
-        """Report Flink's hints with options, which the parser reads as comments after tables."""
-        for table in node.find_all(exp.Table):
-            if any(each.strip().upper().startswith("OPTIONS") for each in table.comments or ()):
-                instead = f"write ALTER TABLE {table.name} SET (...) before"
-                self.note(sql, table, f"the hint OPTIONS has no effect: {instead}")
-
     @property
     def written(self) -> list[tuple[str, PlanNode]]:
         """Return the tables that INSERT INTO writes and the materialized views, with their plans."""
@@ -211,7 +204,6 @@ class SqlSession:
         changed = {each.meta[CHANGED]: each for each in query.walk() if CHANGED in each.meta}
         for text, at in changed.items():
             self.note(sql, at, text)
-        self.note_options(sql, query)
         plan = Planner(sql, self.catalog, ctes or {}, effective_ttl, self.note).query(query)
         return numbered(sql, plan, effective_ttl)
 

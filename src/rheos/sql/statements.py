@@ -15,7 +15,7 @@ from rheos.core.connectors.sink_capabilities import CollectsRows
 from rheos.core.errors import ProgramError
 from rheos.core.graph.types import from_polars
 from rheos.sql import types
-from rheos.sql.alter_table import alter_table
+from rheos.sql.alter_table import alter_table, hinted_table
 from rheos.sql.catalog import DeclaredTable
 from rheos.sql.change_statements import change_rows, check_not_null
 from rheos.sql.connectors import with_options
@@ -27,6 +27,7 @@ from rheos.sql.functions import resolved
 from rheos.sql.inserted_rows import InsertedRows, known_rows, tables_read
 from rheos.sql.materialized_views import materialized_view, split_key
 from rheos.sql.model_parser import CreateModel, DropModel
+from rheos.sql.option_hints import hinted_options
 from rheos.sql.plan import Columns, PlanNode, SqlColumn, projected, renamed
 from rheos.sql.ranking import check_result
 from rheos.sql.scope import NameScope
@@ -298,7 +299,6 @@ class ScriptStatements:
             )
         self.sql.only(node, ("this", "expression", "by_name"), " of INSERT")
         named = node.this.this if isinstance(node.this, exp.Schema) else node.this
-        self.session.note_options(self.sql, named)
         target = self.session.catalog.declared(named.name)
         if not named.name or node.expression is None:
             raise self.sql.error(
@@ -311,6 +311,8 @@ class ScriptStatements:
             raise self.sql.unknown(
                 "table", named.name, named, known, "the tables that can be written are"
             )
+        if hinted_options(named):
+            target = hinted_table(self.sql, self.session.catalog, named)
         plan = self._inserted_plan(node, named, target)
         names, fixed = self._written_columns(node, named, target, plan.columns)
         if len(plan.columns) != len(names):

@@ -17,6 +17,7 @@ WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 READ_AS = "the SQL dialect is Spark's"
 NOTHING_BEHIND_COMMA = "expected an item after this comma"
 NO_COLUMNS = "SELECT has no columns"
+HINT_BEHIND_ALIAS = "the hint OPTIONS must follow the name of a table"
 NOTHING_BEHIND = "the SQL ends too early after this"
 _OPERAND_MISSING = "an operand or an argument is missing here, or before it"
 _NO_QUERY_AFTER_WITH = "Failed to parse any statement following CTE"
@@ -62,6 +63,8 @@ def unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
         return sql.error(message, span, "remove the comma, or add the next item")
     if message == NO_COLUMNS:
         return sql.error(message, span, "write SELECT * FROM ...")
+    if message == HINT_BEHIND_ALIAS:
+        return sql.error(message, span, "write FROM t /*+ OPTIONS('a' = 'b') */ AS x")
     if (missing := _MISSING.match(message)) is not None:
         call = _call(bare, span.start) if word == ")" else None
         if call is not None and issubclass(getattr(exp, missing[1], exp.Expr), exp.Func):
