@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog import load_catalog
 
 from rheos.api.overrides import Overrides, applied
 from rheos.api.partial_settings import from_command
@@ -35,10 +36,14 @@ def test_a_job_writes_a_table_that_others_query(
     largest = capsys.readouterr().out
     run("large.py")
     assert capsys.readouterr().out.count("'order'") == 4  # 596 to 599, of which the total is half.
+    run("totals.py")
+    totals = load_catalog("default", type="sql", uri="sqlite:///catalog.db").load_table("shop.totals")
+    rows = totals.scan().to_arrow().sort_by("shop").to_pylist()
+    assert rows == [{"shop": shop, "total": 9.0 + 2 * shop} for shop in range(3)]
     for shop in range(3):
-        totals = [number * 0.5 for number in range(shop, 600, 3)]
-        assert str(sum(totals)) in by_shop, by_shop
-        assert shop == 2 or str(totals[-1]) in largest, largest
+        of_shop = [number * 0.5 for number in range(shop, 600, 3)]
+        assert str(sum(of_shop)) in by_shop, by_shop
+        assert shop == 2 or str(of_shop[-1]) in largest, largest
 
 
 def test_no_program_is_overlooked() -> None:

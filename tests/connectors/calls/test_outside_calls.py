@@ -273,6 +273,8 @@ ASKS_NOBODY = {
     "SpillingSink": "the base of Redis, OpenSearch and Cassandra",
     "SpilledCommitter": "delivers as the sinks of Redis, OpenSearch and Cassandra do",
     "OwnSpilledCommitter": "a SpilledCommitter",
+    "TableLogCommitter": "the base of DeltaTableCommitter and IcebergTableCommitter",
+    "TableLogSink": "the base of DeltaSink and IcebergSink",
 }
 """Why each of these connectors has no case."""
 
@@ -346,6 +348,7 @@ USERS = {
         "connectors/calls/hdfs.py",
         "connectors/calls/webhdfs.py",
         "connectors/delta/appended_files.py",
+        "connectors/delta/delta_log.py",
         "connectors/delta/sink.py",
         "connectors/delta/source.py",
         "connectors/iceberg/library.py",
@@ -369,7 +372,7 @@ USERS = {
     "declares its calls": {
         "connectors/cassandra/client.py",
         "connectors/calls/file_systems.py",
-        "connectors/delta/delta_log.py",
+        "connectors/delta/delta_table.py",
         "connectors/mysql/server_login.py",
         "connectors/opensearch/client.py",
         "ops/control/alert_webhook.py",

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from rheos.connectors.delta.copy_on_write import CopyOnWrite, LiveFile
+from rheos.connectors.table_log.copy_on_write import CopyOnWrite
 from rheos.connectors.table_log.epoch_append import Append, StagedDataFile, UncertainAppendError
+from rheos.connectors.table_log.table_files import LiveFile
 from rheos.core.errors import UnavailableError
 from tests.connectors.delta.simulated_table import SimulatedTable, Version, data_file
 from tests.connectors.delta.test_append_worlds import SINK, Driver, World, run_all

@@ -19,9 +19,9 @@ from deltalake import DeltaTable, write_deltalake
 
 import rheos as rh
 from rheos import testing
-from rheos.connectors.delta.changed_files import KeyedChanges
-from rheos.connectors.delta.copy_on_write import LiveFile
 from rheos.connectors.delta.delta_log import DeltaLog
+from rheos.connectors.table_log.changed_files import KeyedChanges
+from rheos.connectors.table_log.table_files import LiveFile
 from rheos.core.errors import UnrestorableError
 from tests.connectors.delta.test_sink import Job
 

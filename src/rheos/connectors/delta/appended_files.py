@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.delta.delta_log import inspecting, readable_columns, relative_path, table_uri
+from rheos.connectors.delta.delta_table import inspecting, readable_columns, relative_path, table_uri
 from rheos.connectors.delta.registration import CONNECTOR
 from rheos.connectors.files.folder import SinkFolder
 from rheos.core.errors import InputError

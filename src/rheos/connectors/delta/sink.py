@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from rheos.connectors.delta.columns import table_schema
 from rheos.connectors.delta.committer import DeltaTableCommitter
-from rheos.connectors.delta.delta_log import DeltaTarget, found_target, lone_call
+from rheos.connectors.delta.delta_table import DeltaTarget, found_target, lone_call
 from rheos.connectors.delta.registration import CONNECTOR
-from rheos.connectors.delta.writer import DeltaWriter
+from rheos.connectors.delta.writer import DeltaDataFiles
 from rheos.connectors.files.partitions import check_partitions, partition_columns
-from rheos.connectors.files.publication.schemes import scheme_of
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink
+from rheos.connectors.table_log.data_files import TableLogWriter
+from rheos.connectors.table_log.sink import TableLogSink, check_store, key_columns
 from rheos.connectors.urls import absolute
-from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
-from rheos.core.connectors.schemas import check_changes_key, check_column
-from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
-from rheos.core.protocol.shapes import FieldShape, TypeShape
+from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
+from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.site import located_at_call
-
-_SCHEMES = ("file", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
 
 
 @located_at_call
@@ -64,77 +61,49 @@ def sink(
         raise ProgramError(f"{path!r} is not a path", hint='write rh.delta.sink("lake/orders")')
     if not isinstance(evolve, bool):
         raise ProgramError(f"evolve={evolve!r} is neither True nor False", hint="write evolve=True")
-    keys = (key,) if isinstance(key, str) else tuple(key)
-    if not all(isinstance(each, str) for each in keys) or len(set(keys)) < len(keys):
-        raise ProgramError(
-            f"key={key!r} does not name columns", hint='write key="id" or key=["a", "b"]'
-        )
-    return DeltaSink(absolute(text).rstrip("/"), partition_columns(partition_by), evolve, keys)
+    return DeltaSink(
+        location=absolute(text).rstrip("/"),
+        partition_by=partition_columns(partition_by),
+        evolve=evolve,
+        key=key_columns(key),
+    )
 
 
-@dataclass(frozen=True)
-class DeltaSink(Sink):
+@dataclass(frozen=True, kw_only=True)
+class DeltaSink(TableLogSink):
     """Sink that `delta.sink` creates."""
 
+    format = "Delta"
     location: str
-    partition_by: tuple[str, ...]
-    evolve: bool
-    key: tuple[str, ...] = ()
-    """Key of upserts; empty to append rows."""
-    gone: str | None = None
-    """In a changelog: boolean column that marks rows which delete the row with their key."""
-    target: DeltaTarget | None = None
-    """The table; None until the sink is prepared."""
 
-    def of_changes(self, key: Sequence[str], delete: str) -> DeltaSink:
-        if self.key:
-            check_changes_key("key", self.key, key, None)
-        return replace(self, key=tuple(key), gone=delete)
+    @property
+    def name(self) -> str:
+        return self.location
 
-    def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> DeltaSink:
-        columns = self._columns(schema)
-        target = lone_call(
+    def stored(self, columns: pa.Schema) -> pa.Schema:
+        return table_schema(columns)
+
+    def found(self, columns: pa.Schema) -> DeltaTarget:
+        return lone_call(
             self.location,
             f"inspection of the Delta table {self.location}",
             lambda _: found_target(
                 self.location, columns, self.partition_by, self.evolve, self.key, self.gone
             ),
         )
-        return replace(self, target=target)
 
     def open(self, ctx: SinkContext) -> SinkWriter:
-        if self.target is None:
-            raise ConfigurationError(f"the runtime must inspect {self.describe()} before it is written")
-        return DeltaWriter(self.target, ctx)
+        target: DeltaTarget = self.checked_target()
+        partition_by = () if target.key else target.partition_by
+        return TableLogWriter(DeltaDataFiles(target, target.written, partition_by, ctx))
 
     def committer(self) -> Committer | None:
         return None if self.target is None else DeltaTableCommitter(self.target)
 
-    def target_shape(self) -> TypeShape | None:
-        if self.target is None:
-            return None
-        fields = [
-            FieldShape(
-                name=column.name, type=TypeShape(name=str(column.type)), required=not column.nullable
-            )
-            for column in self.target.columns
-        ]
-        return TypeShape(name="table", label=self.location, fields=fields)
-
-    def _columns(self, schema: pa.Schema) -> pa.Schema:
-        """Return the columns that the table has."""
-        return pa.schema([field for field in schema if field.name != self.gone])
-
     def validate(self, schema: pa.Schema) -> None:
-        scheme = scheme_of(self.location)
-        if scheme not in _SCHEMES:
-            raise ConfigurationError(
-                f"Delta tables on {scheme}:// are not supported",
-                hint="use a local or shared folder, or s3://, gs:// or abfs://",
-            )
-        stored = table_schema(self._columns(schema))
-        for name in self.key:
-            check_column(stored, "key", name, lambda kind: not pa.types.is_nested(kind), "a plain type")
+        check_store(self.location, self.format)
+        super().validate(schema)
+        stored = self.stored_columns(schema)
         check_partitions(self.partition_by, stored)
         for name in self.partition_by:
             kind, t = stored.field(name).type, pa.types
@@ -144,8 +113,3 @@ class DeltaSink(Sink):
                     hint="partition by strings, integers, booleans or dates; derive such a column",
                 )
         FileSink(self.location, "parquet", ROLL_BYTES, "snappy").validate(stored)
-
-    def describe(self) -> str:
-        return f"Delta table {self.location}" + (
-            f", upserts by {', '.join(self.key)}" if self.key else ""
-        )

@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.connectors.delta.appended_files import AppendedFiles, DataFile, version_files
-from rheos.connectors.delta.delta_log import inspecting, lone_call, readable_columns, table_uri
+from rheos.connectors.delta.delta_table import inspecting, lone_call, readable_columns, table_uri
 from rheos.connectors.delta.registration import CONNECTOR
 from rheos.connectors.files.chunks import Chunk, ChunkDecoder, ChunkReader, EndedReader
 from rheos.connectors.files.parquet import START, ParquetDecoder, open_parquet

@@ -10,6 +10,7 @@ assert TYPES.table_schema(stream) == pa.schema({"n": pa.int32(), "at": pa.timest
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -56,6 +57,31 @@ def _plain_type(kind: pa.DataType) -> pa.DataType | None:
 FIELD_ID = b"PARQUET:field_id"
 """Key of a column's field id in its metadata."""
 TYPES = TableTypes("Iceberg", "iceberg.sink", _plain_type, _WIDER)
+
+
+def field_id(field: pa.Field) -> int | None:
+    """Return the field id of a column or of a part of it in a data file; None if it has none."""
+    written = (field.metadata or {}).get(FIELD_ID)
+    return None if written is None else int(written)
+
+
+def field_ids(schema: pa.Schema) -> dict[str, int]:
+    """Return the field ids of a table's columns, by their names."""
+    return {field.name: int(field.metadata[FIELD_ID]) for field in schema}
+
+
+def names_by_id(in_file: pa.Schema, ids: Mapping[str, int]) -> dict[str, str]:
+    """Return the names that columns have in a data file, without the columns that it lacks.
+
+    Args:
+        in_file: columns of the file.
+        ids: field ids of the table's columns, by their names.
+    """
+    by_id = {number: each.name for each in in_file if (number := field_id(each)) is not None}
+    # A file without ids was added to the table by another program, and has the table's names.
+    by_name = {} if by_id else {name: name for name in in_file.names}
+    found = {name: by_id.get(number) or by_name.get(name) for name, number in ids.items()}
+    return {name: there for name, there in found.items() if there is not None}
 
 
 def arrow_schema(schema: Any) -> pa.Schema:

@@ -1,176 +1,34 @@
-"""The log of an Iceberg table: finds or creates the table, looks at its newest metadata, and appends
-the next snapshot, by the library `pyiceberg`."""
+"""The log of an Iceberg table: looks at its newest metadata, and writes the next snapshot."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
-import pyarrow as pa
-
-from rheos.connectors.calls.bounded_calls import LoneCalls
-from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.files.folder import SinkFolder
-from rheos.connectors.iceberg.catalogs import IcebergCatalog, OneAttemptCatalog
-from rheos.connectors.iceberg.columns import FIELD_ID, TYPES, arrow_schema
+from rheos.connectors.iceberg.catalogs import OneAttemptCatalog
+from rheos.connectors.iceberg.columns import FIELD_ID
+from rheos.connectors.iceberg.iceberg_table import (
+    IcebergTarget,
+    reading_or_writing,
+    rewritable_columns,
+)
 from rheos.connectors.iceberg.library import library
-from rheos.connectors.iceberg.partitioning import Partitioning, parsed_terms, terms_of
-from rheos.connectors.table_log.epoch_append import Append, TableVersion, UncertainAppendError
-from rheos.core.connectors.outages import is_outage
-from rheos.core.errors import (
-    CheckpointError,
-    ConfigurationError,
-    RheosError,
-    SchemaError,
-    UnavailableError,
-    UnrestorableError,
+from rheos.connectors.iceberg.table_files import IcebergTableFiles, live_files
+from rheos.connectors.iceberg.writer import decoded_statistics
+from rheos.connectors.table_log.epoch_append import (
+    Append,
+    StagedDataFile,
+    TableVersion,
+    UncertainAppendError,
 )
-from rheos.core.redaction import RedactedRepr
+from rheos.connectors.table_log.table_files import LiveFile
+from rheos.core.errors import RheosError, SchemaError, UnrestorableError
 
-T = TypeVar("T")
-
-TABLE_CALL = OutsideCall(
-    server="Iceberg table",
-    call="source: list files; sink: inspect or create the table, append the files of a checkpoint",
-    limit_s=600.0,
-    limit="10 min for the whole append",
-    then="the sink waits and reports it; others continue. It makes no other call until "
-    "this one returns. It then reads the table's newest metadata, which shows whether the files are in "
-    "it, and appends the rest",
-)
-_USUAL_S = 60.0
-"""Seconds that a call may take before it counts as waiting."""
-_CALLS = LoneCalls()
-_CREATED_WITHIN = 5
-"""Attempts to create a table, or to add columns, if others change it at the same time."""
-_NEW_TABLE = {
-    "commit.manifest-merge.enabled": "true",
-    "write.metadata.delete-after-commit.enabled": "true",
-}
-"""Properties of a new table, which bound its number of small metadata files."""
-
-
-def lone_call(
-    catalog: IcebergCatalog, name: str, doing: str, work: Callable[[], T], user: str = ""
-) -> T:
-    """Make a call with a time limit, if no abandoned one for the same purpose is under way.
-
-    Args:
-        catalog: the catalog of the table.
-        name: name of the table.
-        doing: what the call is for, such as "append to".
-        work: makes the call, in another thread.
-        user: the sink that makes the call; others may make one at the same time.
-
-    Raises:
-        UnavailableError: the call has made no progress for `TABLE_CALL.limit_s`.
-    """
-    key, limit_s = (catalog.key, name, doing, user), TABLE_CALL.limit_s
-    doing = f"{doing} the Iceberg table {name}"
-    return _CALLS.run(key, doing, limit_s, lambda progressed: work(), quiet_s=_USUAL_S)
-
-
-# --- the table ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class IcebergTarget(RedactedRepr):
-    """A table, as it was when the job was submitted."""
-
-    catalog: IcebergCatalog
-    name: str
-    """Name of the table in its catalog, with its namespace."""
-    identity: str
-    """Identity of the table, which another table of the same name does not have."""
-    folder: str
-    """Absolute path or URL of the folder of data files."""
-    columns: pa.Schema
-    """Columns of the table."""
-    partitioning: Partitioning
-    settings: dict[str, str]
-    """Properties of the table, which select statistics."""
-    staged: pa.Schema
-    """Columns of the stream, with the table's types and field ids."""
-
-
-def found_target(
-    catalog: IcebergCatalog, name: str, schema: pa.Schema, partition_by: Sequence[str], evolve: bool
-) -> IcebergTarget:
-    """Inspect the table. Create it if it does not exist, and add columns that it lacks, if `evolve`.
-
-    Raises:
-        SchemaError: rows of the schema do not fit the table.
-        ConfigurationError: the table cannot be read, created or written.
-    """
-    errors = library("exceptions")
-    with inspecting(name):
-        tables = catalog.load()
-        for left in reversed(range(_CREATED_WITHIN)):
-            try:
-                table = tables.load_table(name)
-                added = TYPES.new_columns(schema, arrow_schema(table.schema())) if evolve else []
-                if added:
-                    with table.update_schema() as update:
-                        update.union_by_name(pa.schema(added))
-                    table.refresh()
-                break
-            except errors.NoSuchTableError:
-                try:
-                    _create(tables, name, schema, partition_by)
-                except (errors.TableAlreadyExistsError, errors.CommitFailedException):
-                    if not left:
-                        raise
-            except errors.CommitFailedException:
-                if not left:
-                    raise
-        table = tables.load_table(name)
-        return _target(table, catalog, name, schema, partition_by)
-
-
-def _create(tables: Any, name: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:
-    namespace = library("catalog").Catalog.namespace_from(name)
-    if namespace:
-        tables.create_namespace_if_not_exists(namespace)
-    columns = TYPES.table_schema(schema)
-    creation = tables.create_table_transaction(name, columns, properties=_NEW_TABLE)
-    with creation.update_spec() as spec:
-        for term in parsed_terms(partition_by, columns.names):
-            spec.add_field(term.column, term.transform)
-    creation.commit_transaction()
-
-
-def _target(
-    table: Any, catalog: IcebergCatalog, name: str, schema: pa.Schema, partition_by: Sequence[str]
-) -> IcebergTarget:
-    if table.format_version > 2:
-        raise ConfigurationError(
-            f"the table {name} has format version {table.format_version}, but the sink writes 2",
-            hint="create a table of version 2 (format-version=2), and copy the rows",
-        )
-    terms = terms_of(table.spec(), table.schema())
-    if partition_by and parsed_terms(partition_by, schema.names) != terms:
-        has = ", ".join(map(str, terms)) or "no column"
-        raise SchemaError(
-            f"partition_by={list(partition_by)}, but the table {name} is partitioned by {has}",
-            hint="leave out partition_by: the table determines it",
-        )
-    columns = arrow_schema(table.schema())
-    fitted = TYPES.fitted_schema(schema, columns, [term.column for term in terms], name)
-    partitioning = Partitioning(table.spec(), table.schema())
-    partitioning.check(fitted)
-    staged = pa.schema([columns.field(field.name) for field in fitted])
-    folder = table.properties.get("write.data.path") or f"{table.location().rstrip('/')}/data"
-    settings = {key: value for key, value in table.properties.items() if ".metrics." in key}
-    identity = str(table.metadata.table_uuid)
-    return IcebergTarget(catalog, name, identity, folder, columns, partitioning, settings, staged)
-
-
-# --- its snapshots ------------------------------------------------------------------------------------
+_MANY_MANIFESTS = 100
+"""Number of manifests above which they are merged, as the table's property has it by default."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +38,7 @@ class IcebergLog:
     target: IcebergTarget
     sink: str
     """Id of the sink in the table (IC5)."""
+    job: str
 
     @property
     def number_property(self) -> str:
@@ -194,7 +53,7 @@ class IcebergLog:
             UnrestorableError: another table has taken its place.
             UnavailableError: the table cannot be read now.
         """
-        with _appending(self.target.name):
+        with reading_or_writing(self.target.name):
             table = self.target.catalog.load().load_table(self.target.name)
             self._check(table)
             return TableVersion(self._number(table), table)
@@ -218,6 +77,8 @@ class IcebergLog:
         ]
         if table.spec().spec_id != target.partitioning.spec.spec_id:
             changes.append("it is partitioned in another way")
+        if target.key:
+            rewritable_columns(table, target.name)
         if changes:
             raise SchemaError(
                 f"the table {target.name} has changed while the job ran: {', '.join(changes)}",
@@ -245,43 +106,84 @@ class IcebergLog:
             UncertainAppendError: another writer was first, or the outcome is unknown.
             UnrestorableError: a file is missing (IC4).
         """
-        files = [self._data_file(file) for file in action.files]
-        found = action.snapshot.version
+        folder = SinkFolder(self.target.folder)
+        for file in action.files:
+            if not folder.exists(file.path):
+                raise UnrestorableError(
+                    f"{folder.path(file.path)} ({file.rows} rows) is lost: the file does not exist, "
+                    "and the table does not contain it",
+                    hint="check whether orphan files of the table were removed while the job was down; "
+                    "restore the file, or start the job from an earlier savepoint",
+                )
+        self.write(action.snapshot.version, action.checkpoint, action.files)
+
+    def files(self, version: Any) -> IcebergTableFiles:
+        """Return the data files of a version of the table."""
+        return IcebergTableFiles(self.target, version)
+
+    def live_files(self, version: Any) -> list[LiveFile]:
+        """Return descriptions of the data files of a version."""
+        with reading_or_writing(self.target.name):
+            return live_files(version)
+
+    def write(
+        self,
+        version: Any,
+        checkpoint: int,
+        added: Sequence[StagedDataFile],
+        removed: Sequence[LiveFile] = (),
+    ) -> None:
+        """Write the snapshot that follows the one of a version (IC2).
+
+        Args:
+            version: the table, with the metadata that was looked at.
+            checkpoint: the sink's number after the commit.
+            added: files that the new snapshot has.
+            removed: files of the earlier snapshot that it does not have.
+
+        Raises:
+            UncertainAppendError: another writer was first, or the outcome is unknown.
+        """
         table = library("table").Table(
-            found.name(),
-            found.metadata,
-            found.metadata_location,
-            found.io,
-            OneAttemptCatalog(found.catalog),
+            version.name(),
+            version.metadata,
+            version.metadata_location,
+            version.io,
+            OneAttemptCatalog(version.catalog),
         )
         about = {
             "rheos.sink": self.sink,
-            "rheos.job": action.files[0].job,
-            "rheos.checkpoint": str(action.checkpoint),
+            "rheos.job": self.job,
+            "rheos.checkpoint": str(checkpoint),
         }
         try:
-            with _appending(self.target.name):
+            with reading_or_writing(self.target.name):
                 transaction = table.transaction()
-                transaction.set_properties({self.number_property: str(action.checkpoint)})
+                transaction.set_properties({self.number_property: str(checkpoint)})
                 update = transaction.update_snapshot(snapshot_properties=about)
-                merges = found.properties.get("commit.manifest-merge.enabled", "").lower() == "true"
-                with update.merge_append() if merges else update.fast_append() as snapshot:
-                    for file in files:
-                        snapshot.append_data_file(file)
+                if removed:
+                    if _has_many_manifests(version):
+                        # Replacing files leaves the manifests as they are. An append without files
+                        # merges them, and leaves out those without files.
+                        with _append_to(update, version):
+                            pass
+                    with update.overwrite() as snapshot:
+                        # The library looks for removed files only where this condition may hold.
+                        snapshot.delete_by_predicate(library("expressions").AlwaysTrue())
+                        for live in removed:
+                            snapshot.delete_data_file(live.described)
+                        for file in added:
+                            snapshot.append_data_file(self._data_file(file))
+                else:
+                    with _append_to(update, version) as snapshot:
+                        for file in added:
+                            snapshot.append_data_file(self._data_file(file))
                 transaction.commit_transaction()
         except RheosError as error:
             raise UncertainAppendError(error) from error
 
-    def _data_file(self, file: Any) -> Any:
+    def _data_file(self, file: StagedDataFile) -> Any:
         manifest = library("manifest")
-        folder = SinkFolder(self.target.folder)
-        if not folder.exists(file.path):
-            raise UnrestorableError(
-                f"{folder.path(file.path)} ({file.rows} rows) is lost: the file does not exist, "
-                "and the table does not contain it",
-                hint="check whether orphan files of the table were removed while the job was down; "
-                "restore the file, or start the job from an earlier savepoint",
-            )
         return manifest.DataFile.from_args(
             content=manifest.DataFileContent.DATA,
             file_path=f"{self.target.folder}/{file.path}",
@@ -296,69 +198,11 @@ class IcebergLog:
         )
 
 
-def encoded_statistics(statistics: dict[str, Any]) -> str:
-    """Return statistics of a data file as a string."""
-    return base64.b64encode(msgspec.msgpack.encode(statistics)).decode()
+def _append_to(update: Any, table: Any) -> Any:
+    merges = table.properties.get("commit.manifest-merge.enabled", "").lower() == "true"
+    return update.merge_append() if merges else update.fast_append()
 
 
-def decoded_statistics(encoded: str) -> Any:
-    """Return what `encoded_statistics` was given."""
-    return msgspec.msgpack.decode(base64.b64decode(encoded))
-
-
-# --- errors -------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def inspecting(name: str) -> Iterator[None]:
-    """Translate errors in the block to ConfigurationError. Catalogs raise errors of many libraries."""
-    try:
-        yield
-    except RheosError:
-        raise
-    except Exception as error:
-        raise ConfigurationError(
-            f"the Iceberg table {name} could not be inspected or created: {_message(error)}",
-            hint="check the catalog's properties, and that the job's user may read and write there",
-        ) from error
-
-
-@contextmanager
-def _appending(name: str) -> Iterator[None]:
-    """Translate errors in the block: those that may go away become UnavailableError."""
-    try:
-        yield
-    except (RheosError, UncertainAppendError):
-        raise
-    except Exception as error:
-        kind = UnavailableError if _may_pass(error) else CheckpointError
-        raise kind(
-            f"the Iceberg table {name} could not be read or written: {_message(error)}",
-            hint="the sink's rows are not lost: they are published as soon as the table can be written",
-        ) from error
-
-
-def _may_pass(error: Exception) -> bool:
-    """Return whether a call may succeed later. Only refusals are certain not to."""
-    errors = library("exceptions")
-    refusals = (
-        errors.NoSuchTableError,
-        errors.NoSuchNamespaceError,
-        errors.BadRequestError,
-        errors.ForbiddenError,
-        errors.UnauthorizedError,
-        errors.ValidationError,
-        errors.ValidationException,
-        errors.NotInstalledError,
-        TypeError,
-        ValueError,
-    )
-    if isinstance(error, OSError) and error.errno is not None:
-        return is_outage(error)
-    return not isinstance(error, refusals)
-
-
-def _message(error: Exception) -> str:
-    """Return the first line of an error's message. Further lines may show statements and parameters."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+def _has_many_manifests(table: Any) -> bool:
+    limit = int(table.properties.get("commit.manifest.min-count-to-merge", _MANY_MANIFESTS))
+    return len(table.current_snapshot().manifests(table.io)) >= limit

@@ -65,6 +65,11 @@ def terms_of(spec: Any, schema: Any) -> list[PartitionTerm]:
     ]
 
 
+def identity_columns(spec: Any, schema: Any) -> frozenset[str]:
+    """Return the columns by whose values a table is partitioned."""
+    return frozenset(term.column for term in terms_of(spec, schema) if term.transform == "identity")
+
+
 @dataclass(frozen=True)
 class Partitioning:
     """Computes the partition of each row."""

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from rheos.connectors.files.partitions import partition_columns
-from rheos.connectors.files.publication.schemes import scheme_of
 from rheos.connectors.iceberg.catalogs import IcebergCatalog, catalog_of
 from rheos.connectors.iceberg.columns import TYPES
 from rheos.connectors.iceberg.committer import IcebergTableCommitter
-from rheos.connectors.iceberg.iceberg_log import IcebergTarget, found_target, lone_call
+from rheos.connectors.iceberg.iceberg_table import IcebergTarget, found_target, lone_call
 from rheos.connectors.iceberg.partitioning import parsed_terms
 from rheos.connectors.iceberg.registration import CONNECTOR
-from rheos.connectors.iceberg.writer import IcebergWriter
-from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
-from rheos.core.errors import ConfigurationError, ProgramError
-from rheos.core.protocol.shapes import FieldShape, TypeShape
+from rheos.connectors.iceberg.writer import IcebergDataFiles
+from rheos.connectors.table_log.data_files import TableLogWriter
+from rheos.connectors.table_log.sink import TableLogSink, check_store, key_columns
+from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
+from rheos.core.errors import ProgramError
 from rheos.core.site import located_at_call
-
-_SCHEMES = ("file", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
 
 
 @located_at_call
@@ -31,9 +29,10 @@ def sink(
     catalog: str | Mapping[str, str] = "default",
     partition_by: Sequence[str] = (),
     evolve: bool = False,
+    key: str | Sequence[str] = (),
 ) -> IcebergSink:
-    """Append rows to an Iceberg table, each once: tasks write data files, and the driver adds the files
-    of a checkpoint to the table in one snapshot when the checkpoint is complete.
+    """Write rows to an Iceberg table, each once: tasks write data files, and the driver adds the rows
+    of a checkpoint to the table in one commit when the checkpoint is complete.
 
     ```python
     lake = {"type": "sql", "uri": "sqlite:///catalog.db", "warehouse": "lake"}
@@ -51,6 +50,9 @@ def sink(
             `day(at)`, `hour(at)`, `bucket[16](customer)` and `truncate[4](zip)`.
         evolve: whether columns that the table lacks are added to it when the job is submitted. By
             default such a column is an error.
+        key: the key column or columns of upserts: a row replaces the row with the same key. Of several
+            rows of a key in one subtask, the last one remains. By default rows are appended, and the
+            changes of an updating table are written by its own key.
 
     Returns:
         The sink, for `stream.sink_to`.
@@ -70,56 +72,56 @@ def sink(
         raise ProgramError(
             f"the table {table!r} has no namespace", hint=f'write rh.iceberg.sink("shop.{table}", ...)'
         )
-    return IcebergSink(table, catalog_of(catalog), partition_columns(partition_by), evolve)
+    return IcebergSink(
+        table=table,
+        catalog=catalog_of(catalog),
+        partition_by=partition_columns(partition_by),
+        evolve=evolve,
+        key=key_columns(key),
+    )
 
 
-@dataclass(frozen=True)
-class IcebergSink(Sink):
+@dataclass(frozen=True, kw_only=True)
+class IcebergSink(TableLogSink):
     """Sink that `iceberg.sink` creates."""
 
+    format = "Iceberg"
     table: str
     catalog: IcebergCatalog
-    partition_by: tuple[str, ...]
-    evolve: bool
-    target: IcebergTarget | None = None
-    """The table; None until the sink is prepared."""
 
-    def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> IcebergSink:
+    @property
+    def name(self) -> str:
+        return self.table
+
+    def stored(self, columns: pa.Schema) -> pa.Schema:
+        return TYPES.table_schema(columns)
+
+    def found(self, columns: pa.Schema) -> IcebergTarget:
         target = lone_call(
             self.catalog,
             self.table,
-            "inspection of",
-            lambda: found_target(self.catalog, self.table, schema, self.partition_by, self.evolve),
+            f"inspection of the Iceberg table {self.table}",
+            lambda _: found_target(
+                self.catalog,
+                self.table,
+                columns,
+                self.partition_by,
+                self.evolve,
+                self.key,
+                self.gone,
+            ),
         )
-        if (scheme := scheme_of(target.folder)) not in _SCHEMES:
-            raise ConfigurationError(
-                f"Iceberg tables on {scheme}:// are not supported",
-                hint="use a local or shared folder, or s3://, gs:// or abfs://",
-            )
-        return replace(self, target=target)
+        check_store(target.folder, self.format)
+        return target
 
     def open(self, ctx: SinkContext) -> SinkWriter:
-        if self.target is None:
-            raise ConfigurationError(f"the runtime must inspect {self.describe()} before it is written")
-        return IcebergWriter(self.target, ctx)
+        target: IcebergTarget = self.checked_target()
+        partitioning = None if target.key else target.partitioning
+        return TableLogWriter(IcebergDataFiles(target, target.written, partitioning, ctx))
 
     def committer(self) -> Committer | None:
         return None if self.target is None else IcebergTableCommitter(self.target)
 
-    def target_shape(self) -> TypeShape | None:
-        if self.target is None:
-            return None
-        fields = [
-            FieldShape(
-                name=column.name, type=TypeShape(name=str(column.type)), required=not column.nullable
-            )
-            for column in self.target.columns
-        ]
-        return TypeShape(name="table", label=self.table, fields=fields)
-
     def validate(self, schema: pa.Schema) -> None:
-        stored = TYPES.table_schema(schema)
-        parsed_terms(self.partition_by, stored.names)
-
-    def describe(self) -> str:
-        return f"Iceberg table {self.table}"
+        super().validate(schema)
+        parsed_terms(self.partition_by, self.stored_columns(schema).names)

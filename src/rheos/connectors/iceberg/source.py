@@ -12,14 +12,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from rheos.connectors.calls.bounded_calls import Progressed
 from rheos.connectors.files.chunks import Chunk, ChunkDecoder, ChunkReader
 from rheos.connectors.files.parquet import START, ParquetDecoder, open_parquet
 from rheos.connectors.iceberg.catalogs import IcebergCatalog, catalog_of
-from rheos.connectors.iceberg.columns import FIELD_ID, TYPES, arrow_schema
-from rheos.connectors.iceberg.iceberg_log import inspecting, lone_call
-from rheos.connectors.iceberg.partitioning import terms_of
+from rheos.connectors.iceberg.columns import TYPES, arrow_schema, field_ids, names_by_id
+from rheos.connectors.iceberg.iceberg_table import inspecting, lone_call
+from rheos.connectors.iceberg.partitioning import identity_columns
 from rheos.connectors.iceberg.registration import CONNECTOR
-from rheos.connectors.iceberg.table_files import AppendedSnapshots, snapshot_files
+from rheos.connectors.iceberg.source_files import AppendedSnapshots, snapshot_files
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import InputError, ProgramError, SchemaError
@@ -78,17 +79,18 @@ def source(
     of = catalog_of(catalog)
     wanted = None if schema is None else resolve(schema)
 
-    def inspect() -> tuple[int, pa.Schema, frozenset[str]]:
+    def inspect(_: Progressed) -> tuple[int, pa.Schema, frozenset[str]]:
         with inspecting(table):
             found = of.load().load_table(table)
             newest = found.current_snapshot()
-            partitions = terms_of(found.spec(), found.schema())
-            identities = {term.column for term in partitions if term.transform == "identity"}
             number = (newest.snapshot_id if newest else 0) if snapshot is None else snapshot
-            return number, arrow_schema(found.schema()), frozenset(identities)
+            identities = identity_columns(found.spec(), found.schema())
+            return number, arrow_schema(found.schema()), identities
 
-    number, columns, identities = lone_call(of, table, "inspection of", inspect)
-    ids = {each.name: int(each.metadata[FIELD_ID]) for each in columns}
+    number, columns, identities = lone_call(
+        of, table, f"inspection of the Iceberg table {table}", inspect
+    )
+    ids = field_ids(columns)
     plain = [each.remove_metadata().with_type(TYPES.stored_type(each.type)) for each in columns]
     rows, record = (pa.schema(plain), None) if wanted is None else wanted
     for each in rows:
@@ -132,7 +134,8 @@ class IcebergSource(Source):
         return None if len(kept) == len(self.schema) else replace(self, schema=pa.schema(kept))
 
     def splits(self) -> Sequence[Split]:
-        paths = lone_call(self.catalog, self.table, "listing of", self._paths)
+        doing = f"listing of the files of the Iceberg table {self.table}"
+        paths = lone_call(self.catalog, self.table, doing, lambda _: self._paths())
         return [Split(path, b"") for path in paths]
 
     def _paths(self) -> list[str]:
@@ -190,17 +193,8 @@ class FieldIdDecoder(ChunkDecoder):
     def _opened(self) -> ParquetDecoder:
         file = open_parquet(self._path)
         in_file = file.schema_arrow
-        by_id = {
-            int(each.metadata[FIELD_ID]): each.name
-            for each in in_file
-            if each.metadata and FIELD_ID in each.metadata
-        }
-        # A file without ids was added to the table by another program, and has the table's names.
-        by_name = {} if by_id else {name: name for name in in_file.names}
-        for name in self._schema.names:
-            found = by_id.get(self._ids[name]) or by_name.get(name)
-            if found is not None:
-                self._names[name] = found
+        ids = {name: self._ids[name] for name in self._schema.names}
+        self._names = names_by_id(in_file, ids)
         read = [self._schema.field(name).with_name(found) for name, found in self._names.items()]
         # The number of rows is that of any column.
         columns = pa.schema(read or [in_file.field(0)])

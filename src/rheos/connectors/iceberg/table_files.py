@@ -1,104 +1,127 @@
-"""The data files of a snapshot of an Iceberg table, and those that later snapshots append.
-
-A snapshot that only rewrites files has no new rows, so its files are left out. A snapshot that removes
-rows is an error: rows that were read before would be wrong.
-"""
+"""Data files of one version of an Iceberg table, as an upsert reads and writes them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import date, timedelta
 from typing import Any
 
+import pyarrow as pa
+from pyarrow import types
+
+from rheos.connectors.files.partitions import FileContext
+from rheos.connectors.iceberg.columns import arrow_schema, field_id, field_ids, names_by_id
+from rheos.connectors.iceberg.iceberg_table import IcebergTarget
 from rheos.connectors.iceberg.library import library
-from rheos.core.errors import ConfigurationError, InputError
+from rheos.connectors.iceberg.partitioning import Partitioning, identity_columns
+from rheos.connectors.iceberg.writer import IcebergDataFiles
+from rheos.connectors.table_log.epoch_append import StagedDataFile
+from rheos.connectors.table_log.table_files import LiveFile, TableFiles
+from rheos.core.errors import CheckpointError
+
+_EPOCH = date(1970, 1, 1)
 
 
-def snapshot_files(table: Any, snapshot: int) -> list[str]:
-    """Return the paths of the data files of a snapshot; 0 is the empty table before the first one.
+class IcebergTableFiles(TableFiles):
+    """Data files, whose columns are found by their field ids."""
 
-    Raises:
-        ConfigurationError: the snapshot has files of deleted rows.
-    """
-    if snapshot == 0:
-        return []
-    tasks = list(table.scan(snapshot_id=snapshot).plan_files())
-    if any(task.delete_files for task in tasks):
-        raise ConfigurationError(
-            f"snapshot {snapshot} of the table has files of deleted rows, which the source does not "
-            "support",
-            hint="compact the table first, by Spark's rewrite_data_files",
-        )
-    return sorted(task.file.file_path for task in tasks)
-
-
-class AppendedSnapshots:
-    """Files that snapshots after the first one append, as the driver has found them so far."""
-
-    def __init__(self) -> None:
-        self._found: list[str] = []
-        self._read: int | None = None
-        """Newest snapshot whose files are found."""
-
-    def after(self, table: Any, snapshot: int) -> list[str]:
-        """Return the files that all snapshots after one have appended, in their order.
+    def __init__(self, target: IcebergTarget, table: Any) -> None:
+        """Create it, without reading a file.
 
         Args:
-            table: the table, with its newest metadata.
-            snapshot: the snapshot of the branch `main` after which to begin; 0 for all.
-
-        Raises:
-            InputError: a snapshot has removed rows, or has expired.
+            target: the table when the job was submitted.
+            table: the library's table, with the metadata of the version.
         """
-        for each in _list_snapshots(table, snapshot if self._read is None else self._read):
-            files = _appended(table, each)
-            if not each.parent_snapshot_id and {*files} != {*snapshot_files(table, each.snapshot_id)}:
-                # Some libraries remove the parent's id when they expire the parent.
-                raise _expired(table, snapshot)
-            self._found += files
-            self._read = each.snapshot_id
-        return list(self._found)
+        columns = arrow_schema(table.schema())
+        self._ids = field_ids(columns)
+        names = {number: name for name, number in self._ids.items()}
+        known = field_ids(target.columns)
+        key = [names[known[name]] for name in target.key]
+        super().__init__(target, columns, key)
+        self._iceberg = target
+        self._partitioning = Partitioning(table.spec(), table.schema())
+        self._identities = identity_columns(table.spec(), table.schema())
 
-    def __reduce__(self) -> tuple[type[AppendedSnapshots], tuple[()]]:
-        return AppendedSnapshots, ()  # Only the driver uses its content.
+    def url(self, file: LiveFile) -> str:
+        return file.path
+
+    def names_in(self, path: str, schema: pa.Schema) -> Mapping[str, str]:
+        names = names_by_id(schema, self._ids)
+        for each in self.columns:
+            if each.name not in names and (not each.nullable or each.name in self._identities):
+                raise CheckpointError(
+                    f"{path} has no column {each.name!r}, so the sink cannot replace the file",
+                    hint="compact the table by a program that rewrites its files, and start again",
+                )
+        return names
+
+    def identity_of(self, field: pa.Field) -> object:
+        return field_id(field)
+
+    def new_files(self, ctx: FileContext) -> IcebergDataFiles:
+        return IcebergDataFiles(self._iceberg, self.columns, self._partitioning, ctx)
+
+    def drop(self, file: StagedDataFile) -> None:
+        """IC7: a request for an older snapshot takes effect if `main` is set back to that snapshot."""
 
 
-def _list_snapshots(table: Any, snapshot: int) -> list[Any]:
-    """Return the snapshots of `main` after one, the oldest first."""
-    known = {each.snapshot_id: each for each in table.metadata.snapshots}
-    found: list[Any] = []
-    at = table.current_snapshot()
-    at_id = 0 if at is None else at.snapshot_id
-    while at_id != snapshot:
-        if at_id not in known:
-            raise _expired(table, at_id or snapshot)
-        found.append(known[at_id])
-        at_id = known[at_id].parent_snapshot_id or 0
-    return found[::-1]
+def live_files(table: Any) -> list[LiveFile]:
+    """Return the data files of the newest snapshot.
+
+    Args:
+        table: the library's table.
+
+    Raises:
+        CheckpointError: the snapshot has files of deleted rows.
+    """
+    snapshot = table.current_snapshot()
+    if snapshot is None:
+        return []
+    schema = arrow_schema(table.schema())
+    columns = {number: schema.field(name) for name, number in field_ids(schema).items()}
+    data, found = library("manifest").ManifestContent.DATA, []
+    for listed in snapshot.manifests(table.io):
+        entries = listed.fetch_manifest_entry(table.io, discard_deleted=True)
+        if entries and listed.content != data:
+            raise CheckpointError(
+                f"the table {'.'.join(table.name())} has files of deleted rows (merge on read), so the "
+                "sink cannot replace its files",
+                hint="compact it by Spark's rewrite_data_files with delete-file-threshold=1, set "
+                "write.delete.mode and the like to copy-on-write, and start again",
+            )
+        found += [_live_file(entry.data_file, columns) for entry in entries]
+    return found
 
 
-def _expired(table: Any, snapshot: int) -> InputError:
-    what = f"snapshot {snapshot}" if snapshot else "the first snapshot"
-    return InputError(
-        f"{what} of the table {'.'.join(table.name())} is not among the snapshots of its branch main",
-        hint="it has expired, or main was set back: start the job anew from a newer snapshot",
+def _live_file(file: Any, columns: Mapping[int, pa.Field]) -> LiveFile:
+    return LiveFile(
+        file.file_path,
+        file.file_size_in_bytes,
+        least=_bounds(file.lower_bounds, columns),
+        greatest=_bounds(file.upper_bounds, columns),
+        described=file,
     )
 
 
-def _appended(table: Any, snapshot: Any) -> list[str]:
-    """Return the files with new rows of one snapshot."""
-    operations, manifest = library("table.snapshots").Operation, library("manifest")
-    operation = snapshot.summary.operation if snapshot.summary else None
-    if operation == operations.REPLACE:
-        return []
-    if operation != operations.APPEND:
-        raise InputError(
-            f"snapshot {snapshot.snapshot_id} of the table {'.'.join(table.name())} deletes or "
-            "replaces rows, which a source of appended rows cannot follow",
-            hint=f"start the job anew with snapshot={snapshot.snapshot_id}",
-        )
-    return [
-        entry.data_file.file_path
-        for listed in snapshot.manifests(table.io)
-        if listed.added_snapshot_id == snapshot.snapshot_id
-        for entry in listed.fetch_manifest_entry(table.io, discard_deleted=True)
-        if entry.status == manifest.ManifestEntryStatus.ADDED
-    ]
+def _bounds(encoded: Mapping[int, bytes] | None, columns: Mapping[int, pa.Field]) -> dict[str, Any]:
+    """Return the bounds of columns whose types have exact bounds, by the columns' names."""
+    bounds = {}
+    for number, value in (encoded or {}).items():
+        column = columns.get(number)
+        bound = None if column is None else _bound(value, column.type)
+        if column is not None and bound is not None:
+            bounds[column.name] = bound
+    return bounds
+
+
+def _bound(value: bytes, kind: pa.DataType) -> Any:
+    """Return a bound as Python has it; None if it is not used. A column that was widened has bounds of
+    the narrower type in older files."""
+    try:
+        if types.is_integer(kind):
+            return int.from_bytes(value, "little", signed=True)
+        if types.is_date(kind):
+            return _EPOCH + timedelta(days=int.from_bytes(value, "little", signed=True))
+        return value.decode() if types.is_string(kind) else None
+    except (OverflowError, UnicodeDecodeError):
+        return None

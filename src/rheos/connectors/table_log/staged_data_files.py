@@ -35,13 +35,13 @@ def other_table(file: StagedDataFile, named: str) -> UnrestorableError:
 
     Args:
         file: The file.
-        named: The table of the sink, such as "Delta table than lake/orders".
+        named: The table of the sink, such as "Delta table lake/orders".
 
     Returns:
         The error.
     """
     return UnrestorableError(
-        f"{file.rows} rows are staged for another {named}",
+        f"{file.rows} rows are staged for another table than the {named}, or for another key",
         hint="publish them with the unchanged job: start it once more, stop it with a "
         "savepoint, and start the changed program from there",
     )

@@ -8,23 +8,10 @@ and replace, also after another writer was first. `ChangedFiles` reads and write
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from rheos.connectors.table_log.epoch_append import StagedDataFile
-
-
-@dataclass(frozen=True)
-class LiveFile:
-    """A data file of a version of the table."""
-
-    path: str
-    size_bytes: int
-    partition: tuple[Any, ...] = ()
-    """Values of the partition columns."""
-    least: dict[str, Any] = field(default_factory=dict)
-    """Lower bounds by column. A column without a known bound is missing."""
-    greatest: dict[str, Any] = field(default_factory=dict)
+from rheos.connectors.table_log.table_files import LiveFile
 
 
 class ChangedFiles(Protocol):

@@ -1,0 +1,116 @@
+"""Upserts into a table with a log, and appends to it: each checkpoint once.
+
+A checkpoint with changes is a version of its own, so only its own changes are in memory (DL8, IC8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from rheos.connectors.calls.bounded_calls import Progressed
+from rheos.connectors.files.folder import SinkFolder
+from rheos.connectors.table_log.changed_files import KeyedChanges
+from rheos.connectors.table_log.copy_on_write import CopyOnWrite
+from rheos.connectors.table_log.epoch_append import (
+    Append,
+    StagedDataFile,
+    TableVersion,
+    UncertainAppendError,
+    append_steps,
+)
+from rheos.connectors.table_log.execution import TableLog, take
+from rheos.connectors.table_log.table_files import LiveFile, TableFiles
+from rheos.connectors.table_log.target import TableTarget
+from rheos.core.errors import UnrestorableError
+
+
+class UpsertableLog(TableLog, Protocol):
+    """Log of a table whose files a transaction can replace."""
+
+    def files(self, version: Any) -> TableFiles:
+        """Return the data files of a version."""
+
+    def live_files(self, version: Any) -> list[LiveFile]:
+        """Return descriptions of the data files of a version."""
+
+    def write(
+        self,
+        version: Any,
+        checkpoint: int,
+        added: Sequence[StagedDataFile],
+        removed: Sequence[LiveFile] = (),
+    ) -> None:
+        """Write the version that follows another one (DL2, IC2).
+
+        Args:
+            version: the version that it follows.
+            checkpoint: the sink's number in the new version.
+            added: files that the new version has.
+            removed: files of the earlier version that it does not have.
+
+        Raises:
+            UncertainAppendError: another writer was first, or the outcome is unknown.
+        """
+
+
+def publish(
+    log: UpsertableLog, target: TableTarget, files: Sequence[StagedDataFile], progressed: Progressed
+) -> None:
+    """Append data files to the table, or apply files of changes to it.
+
+    Args:
+        log: the log of the table.
+        target: the table.
+        files: what a checkpoint in the job's log lists.
+        progressed: called after each step of bounded size.
+
+    Raises:
+        RheosError: the errors of `append_steps` and of the log.
+    """
+    if not target.key:
+        take(append_steps(files), log)
+        return
+    folder = SinkFolder(target.folder)
+    for _, group in groupby(sorted(files, key=_age), key=lambda file: file.checkpoint):
+        changes = list(group)
+        take(append_steps(changes), _Upsert(log, changes, progressed))
+        for file in changes:  # No driver needs them any more: the sink's number is known (DL9, IC9).
+            folder.remove(file.path)
+
+
+def _age(file: StagedDataFile) -> tuple[int, int]:
+    return file.checkpoint, file.order
+
+
+class _Upsert:
+    """Executor of the actions of `append_steps` for the changes of one checkpoint."""
+
+    def __init__(
+        self, log: UpsertableLog, changes: Sequence[StagedDataFile], progressed: Progressed
+    ) -> None:
+        self._log = log
+        self._progressed = progressed
+        self._changes = changes
+        self._columns: pa.Schema | None = None
+        self._rewriting: CopyOnWrite | None = None
+
+    def look(self) -> TableVersion:
+        return self._log.look()
+
+    def append(self, action: Append) -> None:
+        version = action.snapshot.version
+        files = self._log.files(version)
+        if self._rewriting is None or not files.columns.equals(self._columns, check_metadata=True):
+            self._columns = files.columns
+            self._rewriting = CopyOnWrite(KeyedChanges(files, self._changes, self._progressed))
+        try:
+            removed, added = self._rewriting.on(self._log.live_files(version))
+        except UnrestorableError as error:
+            # Another driver has published the checkpoint, or another writer has replaced the file: the
+            # next look shows it. If the file is lost, the last look raises the error (DL4).
+            raise UncertainAppendError(error) from error
+        self._log.write(version, action.checkpoint, added, removed)
