@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -26,17 +27,19 @@ KEYS = 4
 DeltaFiles: type[CopyOnWrite] = CopyOnWrite
 
 
-class KeyedTable(SimulatedTable):
+@dataclass
+class KeyedRows:
     """A table whose rows are `key=value`."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.store: dict[str, tuple[str, ...]] = {}
-        """Files that exist, by path."""
-        self.changes: dict[str, dict[str, str | None]] = {}
-        """Changes of the keys in a staged file. None deletes the row."""
-        self.made = 0
+    store: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Files that exist, by path."""
+    changes: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    """Changes of the keys in a staged file. None deletes the row."""
+    made: int = 0
 
+
+@dataclass
+class KeyedTable(KeyedRows, SimulatedTable):
     def write_version(
         self, base: int, number: int, removed: Sequence[LiveFile], added: Sequence[StagedDataFile]
     ) -> None:
@@ -56,7 +59,7 @@ class KeyedTable(SimulatedTable):
 class Changes:
     """The files of one checkpoint, as `copy_on_write.ChangedFiles`."""
 
-    def __init__(self, table: KeyedTable, files: Sequence[StagedDataFile]) -> None:
+    def __init__(self, table: Any, files: Sequence[StagedDataFile]) -> None:
         self.table = table
         self.keys = {key: value for file in files for key, value in table.changes[file.path].items()}
 
@@ -89,7 +92,8 @@ def key_of(row: str) -> str:
 class UpsertDriver(Driver):
     """A driver that writes a version for each checkpoint, long after it has written the files."""
 
-    table: KeyedTable
+    table: Any
+    changes: type[Changes] = Changes
 
     def take(self, files: Sequence[StagedDataFile]) -> None:
         ordered = sorted(files, key=lambda file: file.checkpoint)
@@ -99,7 +103,7 @@ class UpsertDriver(Driver):
     def take_next(self) -> None:
         self.request: Callable[[], None] | None = None
         group = self.left.pop(0)
-        self.rewriting = DeltaFiles(Changes(self.table, group))
+        self.rewriting = DeltaFiles(self.changes(self.table, group))
         super().take(group)
 
     def go_on(self, answer: Any, failure: UncertainAppendError | None) -> None:
@@ -126,8 +130,9 @@ class UpsertDriver(Driver):
 
 
 class UpsertWorld(World):
-    table: KeyedTable
+    table: Any
     drivers = UpsertDriver
+    tables: Callable[[], Any] = KeyedTable
 
     def __init__(self, seed: int) -> None:
         self.expected: dict[str, list[str]] = defaultdict(list)
@@ -137,7 +142,7 @@ class UpsertWorld(World):
         """Rows of other writers, by the version that has them first."""
         self.history: dict[int, list[str]] = defaultdict(list)
         """Staged files by checkpoint."""
-        super().__init__(seed, KeyedTable())
+        super().__init__(seed, type(self).tables())
 
     def fill(self, path: str) -> None:
         keys = self.random.sample(range(KEYS), self.random.randint(1, 2))

@@ -7,6 +7,7 @@ from random import Random
 
 from rheos.connectors.table_log.epoch_append import Append, TableVersion, UncertainAppendError
 from rheos.core.errors import UnavailableError
+from tests.connectors.delta.simulated_table import Version
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class SimulatedSnapshots:
     main: int = 0
     properties: dict[str, int] = field(default_factory=dict)
     written: int = 0
+    versions: list[Version] = field(default_factory=lambda: [Version({}, {})])
+    """What the snapshots had, in their order; those that have expired, too."""
     removed: set[str] = field(default_factory=set)
     """Sinks whose property was removed. A program that also expires their snapshots breaks IC6."""
     with_property: bool = True
@@ -47,12 +50,16 @@ class SimulatedSnapshots:
     def append(self, sink: str, action: Append) -> None:
         if action.snapshot.version != self.main:
             raise UncertainAppendError(UnavailableError("main has changed"))
+        self.commit(sink, action.checkpoint, {file.path: (file.path,) for file in action.files}, set())
+
+    def commit(
+        self, sink: str, number: int, added: dict[str, tuple[str, ...]], removed: set[str]
+    ) -> None:
+        """Write a snapshot of a sink, with its number."""
         before = self._in_ancestors(sink)
-        self._commit(
-            {file.path: (file.path,) for file in action.files}, set(), {sink: action.checkpoint}
-        )
+        self._commit(added, removed, {sink: number})
         if self.with_property:
-            self.properties[sink] = action.checkpoint if self.in_one_commit else before
+            self.properties[sink] = number if self.in_one_commit else before
             self.removed.discard(sink)
 
     def _commit(
@@ -62,13 +69,10 @@ class SimulatedSnapshots:
         kept = {path: rows for path, rows in live.items() if path not in removed}
         self.written += 1
         self.snapshots[self.written] = Snapshot(self.main, kept | added, numbers)
+        self.versions.append(Version(kept | added, self.versions[-1].numbers | numbers))
         self.main = self.written
 
     # --- other writers ----------------------------------------------------------------------------
-
-    @property
-    def versions(self) -> range:
-        return range(self.written + 1)
 
     def write(self, row: str) -> None:
         self._commit({row: (row,)}, set(), {})
