@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 _WORLDS = ("chaos", "equivalence", "ports", "simulation")
 """Folders of tests that run whole jobs under faults: too slow for `--quick`."""
-_SERVERS = ("cassandra", "hdfs", "kafka", "mysql", "opensearch", "postgres", "redis", "servers")
+_SERVERS = ("cassandra", "hdfs", "kafka", "mysql", "nats", "opensearch", "postgres", "redis", "servers")
 """Folders of tests that mostly need a server: too slow for `--quick`."""
 
 
@@ -153,6 +153,17 @@ def redis_server() -> Iterator[Any]:
     from rheos.testing.servers import RedisServer
 
     server = RedisServer(password="queen of hearts")
+    yield from running(server)
+
+
+@pytest.fixture(scope="session")
+def nats_server() -> Iterator[Any]:
+    """Run a NATS server for all tests (`NatsServer`), each with its own streams. A test that kills it
+    starts it again."""
+    pytest.importorskip("nats", reason="the extra rheos[nats] is not installed")
+    from rheos.testing.servers import NatsServer
+
+    server = NatsServer(token="queen of hearts")
     yield from running(server)
 
 

@@ -43,6 +43,7 @@ WINGS = {
             "kafka",
             "listener",
             "mysql",
+            "nats",
             "opensearch",
             "postgres",
             "redis",

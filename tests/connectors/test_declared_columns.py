@@ -32,6 +32,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "kafka.source": {"topics": "visits", "brokers": "127.0.0.1:1", "format": rh.formats.json()},
     "lookup_table": {"table": list, "key": "user", "reload_every": "1m"},
     "mysql.changes": {"table": "visits", "url": "mysql://127.0.0.1:1/x"},
+    "nats.source": {"url": "nats://127.0.0.1:1", "stream": "VISITS", "format": rh.formats.json()},
     "postgres.changes": {"table": "visits", "url": "postgresql://127.0.0.1:1/x"},
     "redis.lookup": {"url": "redis://127.0.0.1:1", "key": "user:{id}"},
     "redis.source": {"url": "redis://127.0.0.1:1", "stream": "visits", "format": rh.formats.json()},

@@ -72,6 +72,7 @@ SEARCHES = {
     "protobuf": "formats.html",
     "postgres": "postgres.html",
     "redis": "redis.html",
+    "jetstream": "nats.html",
     "webhook": "web.html",
     "sql": "sql.html",
     "pattern": "patterns.html",

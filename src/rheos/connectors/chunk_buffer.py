@@ -166,7 +166,11 @@ class BufferReader(SplitReader):
             self._position, self._chunk = chunk.after, None
         else:
             self._position = chunk.at(self._row)
+        self._returns(chunk, begin, self._row)
         return chunk.rows.slice(begin, self._row - begin)
 
     def position(self) -> bytes:
         return self._position.encode()
+
+    def _returns(self, chunk: BufferedChunk, begin: int, end: int) -> None:
+        """Run before rows of a chunk are returned; subclasses override it."""

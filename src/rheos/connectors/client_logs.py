@@ -34,6 +34,7 @@ LOGGERS_OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
         "s3transfer",
     ),
     "hdfs_native": ("hdfs_native",),
+    "nats": ("nats",),
     "psycopg": ("psycopg",),
     "pymysql": ("pymysql",),
     "py4j": ("py4j",),

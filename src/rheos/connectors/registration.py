@@ -91,6 +91,7 @@ CONNECTORS = PlugInRegistry(
         "mysql": "rheos.connectors.mysql.registration:CONNECTOR",
         "sql_database": "rheos.connectors.sql_database.registration:CONNECTOR",
         "redis": "rheos.connectors.redis.registration:CONNECTOR",
+        "nats": "rheos.connectors.nats.registration:CONNECTOR",
         "http": "rheos.connectors.http.registration:CONNECTOR",
         "socket": "rheos.connectors.socket.registration:CONNECTOR",
         "opensearch": "rheos.connectors.opensearch.registration:CONNECTOR",

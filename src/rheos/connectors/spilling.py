@@ -6,6 +6,9 @@ complete, with retries until it succeeds. When no older file is left, the writer
 it has staged since then, in order. After that it delivers rows immediately again.
 
 delivering ──(UnavailableError)──> spilling ──(all earlier epochs are delivered)──> delivering
+
+A sink that delivers exactly once stages all rows, and its delivery finds out which rows of an epoch an
+earlier try has delivered.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ AHEAD_BYTES = 256 << 20
 limit the writer accepts no more rows, and they wait."""
 _TOGETHER_BYTES = 4 << 20
 """Size of the epochs that are delivered before they are recorded as delivered."""
+_ARROW = ".arrow"
 _FILE = re.compile(r"\d+/[0-9a-f]{12}-\d+\.arrow")
 _DONE = ".done"
 
@@ -66,6 +70,14 @@ class TargetDelivery(ABC):
     def close(self) -> None:
         """Close the connection. Rows that are not confirmed may be lost."""
 
+    def begin_epoch(self, folder: SinkFolder, path: str) -> None:
+        """Begin to deliver the rows of a staged file, some of which may have been delivered before.
+
+        Args:
+            folder: folder with the staged files, for notes of the delivery.
+            path: path of the file. Names of its notes begin with this path and a dot.
+        """
+
     def succeed(self, before: TargetDelivery) -> None:
         """Take over what the writer's previous delivery knows about the target."""
 
@@ -78,6 +90,11 @@ class SpillingSink(Sink):
     """Time for which the driver retries an unavailable target. The driver has no other retries."""
     folder: str = field(default="", kw_only=True, repr=False)
     """Folder in which rows are staged; empty until a runtime has set it."""
+
+    @property
+    def stages_all(self) -> bool:
+        """Return whether rows are delivered only after their checkpoint is complete."""
+        return False
 
     @abstractmethod
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
@@ -150,6 +167,8 @@ class SpillingWriter(SinkWriter):
         """Checkpoints of staged epochs that were not committed at the last barrier."""
         self._room = StagingRoom(AHEAD_BYTES)
         self._committer = OwnSpilledCommitter(sink, self._room) if sink.folder else None
+        if sink.stages_all:
+            self._file = StagedFileWriter(SinkFolder(sink.folder))
 
     def committer(self) -> Committer | None:
         return self._committer
@@ -182,7 +201,10 @@ class SpillingWriter(SinkWriter):
             assert self._committer is not None
             for name, count in self._committer.counted().items():
                 self._ctx.count(name, count)
-            self._waiting -= self._committer.committed
+            committed = set(self._committer.committed)
+            self._waiting -= committed
+            if self._sink.stages_all:
+                self._committer.committed -= committed
             committables = self._end_epoch(checkpoint)
         return committables
 
@@ -235,7 +257,7 @@ class SpillingWriter(SinkWriter):
         """Stage the file's rows as an epoch; or deliver them, if the target has all older rows."""
         assert self._file is not None
         assert self._committer is not None
-        is_back = self._committer.committed and not self._waiting
+        is_back = self._committer.committed and not self._waiting and not self._sink.stages_all
         if not self._file.is_open:
             if is_back:
                 self._file = None
@@ -313,9 +335,13 @@ class SpilledCommitter(Committer):
         delivery: TargetDelivery | None = None
         try:
             for epoch in left:
+                has_begun = False
                 for batch in self._batches(folder, epoch):
                     if delivery is None:
                         delivery = self._sink.delivery(batch.schema, self._count, self._patience_ms)
+                    if not has_begun:
+                        delivery.begin_epoch(folder, epoch.file.path)
+                        has_begun = True
                     delivery.write(batch)
             if delivery is not None:
                 delivery.settle()
@@ -354,7 +380,7 @@ class SpilledCommitter(Committer):
                 continue
             for name in folder.names(attempt):
                 path = posixpath.join(attempt, name)
-                if path.removesuffix(_DONE) not in kept:
+                if path.partition(_ARROW)[0] + _ARROW not in kept:
                     folder.remove(path)
             folder.remove_if_empty(attempt)
 

@@ -18,6 +18,7 @@ from rheos.ops.servers.cassandra import CassandraNode
 from rheos.ops.servers.hadoop import HadoopCluster
 from rheos.ops.servers.kafka import KafkaBroker
 from rheos.ops.servers.mariadb import MariadbServer
+from rheos.ops.servers.nats import NatsServer
 from rheos.ops.servers.opensearch import OpenSearchNode
 from rheos.ops.servers.postgres import PostgresServer
 from rheos.ops.servers.redis import RedisServer
@@ -28,6 +29,7 @@ __all__ = [
     "HadoopCluster",
     "KafkaBroker",
     "MariadbServer",
+    "NatsServer",
     "OpenSearchNode",
     "PostgresServer",
     "RedisServer",

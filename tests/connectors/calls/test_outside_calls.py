@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -79,6 +80,36 @@ def kafka(port: int) -> Source:
 
 def redis(port: int) -> str:
     return f"redis://127.0.0.1:{port}"
+
+
+def nats_source(port: int) -> Source:
+    return rh.nats.source(
+        f"nats://127.0.0.1:{port}",
+        stream="S",
+        schema=SCHEMA,
+        format=rh.formats.json(),
+        retry_for="0s",
+    )
+
+
+def nats_sink(port: int) -> Sink:
+    return rh.nats.sink(
+        f"nats://127.0.0.1:{port}", subject="s", format=rh.formats.json(), retry_for="0s"
+    )
+
+
+def written_once(port: int) -> None:
+    """Begin to deliver a staged epoch."""
+    sink = rh.nats.sink(
+        f"nats://127.0.0.1:{port}", subject="s", format=rh.formats.json(), delivery="exactly_once"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        staged = sink.staged(folder)
+        writer = staged.open(sink_context(SCHEMA))
+        writer.write(ROW)
+        committer = staged.committer()
+        assert committer is not None
+        committer.commit(writer.prepare(CheckpointId(1)))
 
 
 def postgres(port: int) -> str:
@@ -187,6 +218,12 @@ CASES: dict[str, dict[str, Case]] = {
     "RedisLookup": {
         "fetched": lambda port: fetched(rh.redis.lookup(redis(port), key="{id}", schema=SCHEMA)),
     },
+    "NatsSource": {"splits": lambda port: nats_source(port).splits()},
+    "NatsSink": {
+        "prepared": lambda port: prepared(nats_sink(port)),
+        "written": lambda port: written(nats_sink(port)),
+        "written once": lambda port: written_once(port),
+    },
     "PostgresChanges": {
         "made": lambda port: rh.postgres.changes("t", url=postgres(port)),
         "splits": lambda port: PostgresChanges(changes(port), None, None).splits(),
@@ -270,8 +307,8 @@ ASKS_NOBODY = {
     "StagedRowsCommitter": "made of a RetryingSession, as PostgresSink",
     "LedgerCommitter": "made of a DatabaseSession, as SqlDatabaseSink",
     "OwnEpochsCommitter": "a LedgerCommitter",
-    "SpillingSink": "the base of Redis, OpenSearch and Cassandra",
-    "SpilledCommitter": "delivers as the sinks of Redis, OpenSearch and Cassandra do",
+    "SpillingSink": "the base of Redis, NATS, OpenSearch and Cassandra",
+    "SpilledCommitter": "delivers as the sinks of Redis, NATS, OpenSearch and Cassandra do",
     "OwnSpilledCommitter": "a SpilledCommitter",
     "TableLogCommitter": "the base of DeltaTableCommitter and IcebergTableCommitter",
     "TableLogSink": "the base of DeltaSink and IcebergSink",
@@ -333,6 +370,7 @@ LIBRARIES = {
     "hdfs_native",
     "http.client",
     "httpx",
+    "nats",
     "opentelemetry.exporter",
     "psycopg",
     "pymysql",
@@ -358,6 +396,7 @@ USERS = {
         "connectors/kafka/admin.py",
         "connectors/kafka/arrow_producing.py",
         "connectors/kafka/client_options.py",
+        "connectors/nats/client_options.py",
         "connectors/postgres/connection.py",
         "connectors/redis/client_options.py",
         "connectors/sql_database/address.py",

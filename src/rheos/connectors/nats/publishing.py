@@ -1,0 +1,150 @@
+"""Publishing of rows: many messages are under way at once, and the server confirms each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.connectors.nats.client_options import client, nats_error
+from rheos.connectors.nats.session import LOGGER, NatsConnection, NatsSession
+from rheos.connectors.nats.target import NatsTarget
+from rheos.connectors.outage_patience import Patience
+from rheos.connectors.spilling import Count, TargetDelivery
+from rheos.core.connectors.schemas import shown_row
+from rheos.core.errors import InputError, UnavailableError
+from rheos.core.protocol.elements import Batch
+
+MESSAGE_ID = "Nats-Msg-Id"
+"""Header by which the server recognises a message that it already has."""
+AT_ONCE = 1024
+_AT_ONCE_BYTES = 4 << 20
+
+
+class MessageEncoder:
+    """Encodes rows of one schema, which has been checked."""
+
+    def __init__(self, target: NatsTarget, schema: pa.Schema) -> None:
+        self._target = target
+        self._columns = target.value_columns(schema)
+        self._encoder = target.format.encoder(self._columns)
+
+    def encode(self, rows: Batch) -> tuple[list[str], list[bytes]]:
+        """Return the subjects and payloads. Raises InputError, with the row, if one cannot be sent."""
+        payloads = self._encoder.encode(rows.select(self._columns.names))
+        if payloads.null_count:
+            raise InputError(
+                "a row cannot be published: its payload is null",
+                record=shown_row(rows, pc.index(pc.is_null(payloads), True).as_py()),
+                hint="filter out such rows first, or fill the nulls",
+            )
+        return self._target.subject.subjects(rows), payloads.to_pylist()
+
+
+@dataclass
+class _RefusedError(Exception):
+    """Raised if the server has not confirmed a message."""
+
+    row: int
+    error: BaseException
+
+
+class Publishing:
+    """Publishes rows over one session, and waits until the server has confirmed them.
+
+    Args:
+        stream: the stream that must store them; None for any.
+    """
+
+    def __init__(self, target: NatsTarget, schema: pa.Schema, stream: str | None = None) -> None:
+        self._target = target
+        self._stream = stream
+        self._encoder = MessageEncoder(target, schema)
+        self._session = NatsSession(target.options, target.doing)
+
+    def publish(self, rows: Batch, ids: Sequence[str] | None = None) -> None:
+        """Publish rows in their order.
+
+        Args:
+            rows: The rows, at most `AT_ONCE`.
+            ids: Their ids, by which the server drops repeated messages; None for none.
+
+        Raises:
+            UnavailableError: The server did not confirm all rows; some of them may be in the stream.
+            InputError: The server never accepts one of the rows.
+        """
+        subjects, payloads = self._encoder.encode(rows)
+
+        async def publish(connection: NatsConnection) -> None:
+            api, futures = connection.stream_api, []
+            for row, (subject, payload) in enumerate(zip(subjects, payloads, strict=True)):
+                headers = None if ids is None else {MESSAGE_ID: ids[row]}
+                try:
+                    futures.append(
+                        await api.publish_async(subject, payload, stream=self._stream, headers=headers)
+                    )
+                except client().errors.MaxPayloadError as error:
+                    raise _RefusedError(row, error) from None
+            for row, future in enumerate(futures):
+                try:
+                    await future
+                except client().js.errors.Error as error:
+                    raise _RefusedError(row, error) from None
+
+        try:
+            self._session.call(publish)
+        except _RefusedError as refused:
+            target = self._target
+            record = shown_row(rows, refused.row)
+            raise nats_error(refused.error, target.doing, target.options, record=record) from None
+
+    def close(self) -> None:
+        """Close the connection. A later call opens another."""
+        self._session.close()
+
+
+def cut(batch: Batch) -> list[Batch]:
+    """Cut rows into batches that are published at once."""
+    each_bytes = max(batch.nbytes // max(batch.num_rows, 1), 1)
+    rows = max(min(AT_ONCE, _AT_ONCE_BYTES // each_bytes), 1)
+    return [batch.slice(at, rows) for at in range(0, batch.num_rows, rows)]
+
+
+class NatsDelivery(TargetDelivery):
+    """Publishes rows and retries, at least once."""
+
+    def __init__(
+        self,
+        target: NatsTarget,
+        schema: pa.Schema,
+        count: Count,
+        patience_ms: int,
+        stream: str | None = None,
+    ) -> None:
+        self._publishing = Publishing(target, schema, stream)
+        self._patience = Patience(patience_ms, lambda: count("retries", 1), LOGGER)
+
+    def write(self, batch: Batch) -> None:
+        for rows in cut(batch):
+            self.publish(rows)
+            self.settled_rows += rows.num_rows
+
+    def publish(self, rows: Batch, ids: Sequence[str] | None = None) -> None:
+        """Publish rows as `Publishing` does, with retries."""
+        self._patience.begin()
+        while True:
+            try:
+                self._publishing.publish(rows, ids)
+            except UnavailableError as error:
+                self._patience.spend(error)
+            else:
+                self._patience.restore()
+                return
+
+    def settle(self) -> None:
+        """Every row was confirmed by `write`."""
+
+    def close(self) -> None:
+        self._publishing.close()

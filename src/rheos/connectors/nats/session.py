@@ -1,0 +1,152 @@
+"""Connection to NATS for one thread at a time. The client is a library for asyncio.
+
+Its event loop runs only during a call, in the thread of `BoundedCalls`. Between calls the loop stands
+still, so nothing is read from the connection: a slow job slows the server down. The client never
+reconnects by itself: after an error, the next call opens another connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCalls
+from rheos.connectors.calls.outside_calls import OutsideCall
+from rheos.connectors.nats.client_options import ANSWER_S, NatsOptions, client, nats_error
+from rheos.core.errors import UnavailableError
+
+T = TypeVar("T")
+
+LOGGER = logging.getLogger("rheos.nats")
+
+REQUESTS = OutsideCall(
+    server="NATS",
+    call="source and sink: a request, or a batch of messages",
+    limit_s=15.0,
+    limit="the client has 5 s for each answer",
+    then="the connection is closed. The source continues from its position on another one. After 1 s "
+    "the sink stages rows next to the checkpoints, and tries to deliver them every second; rows, "
+    "checkpoints and other sinks continue",
+)
+_CLOSE_S = 1.0
+
+
+class NatsConnection:
+    """An open connection with its event loop. All methods are for one thread."""
+
+    def __init__(self, options: NatsOptions) -> None:
+        self._options = options
+        self._loop = asyncio.new_event_loop()
+        self.nats: Any = None
+        self.stream_api: Any = None
+        """The client's JetStream context."""
+        self.refused: Exception | None = None
+        """Last error that the server has sent without a request, such as a missing permission."""
+
+    @property
+    def domain(self) -> str | None:
+        """Return the JetStream domain, if one is set."""
+        return self._options.domain
+
+    def run(self, work: Callable[[NatsConnection], Awaitable[T]], limit_s: float) -> T:
+        """Run a coroutine until it ends."""
+        return self._loop.run_until_complete(asyncio.wait_for(self._opened(work), limit_s))
+
+    def close(self) -> None:
+        """Close the connection, at once."""
+        if self._loop.is_closed():
+            return
+        if self.nats is not None:
+            with contextlib.suppress(Exception):
+                self._loop.run_until_complete(asyncio.wait_for(self.nats.close(), _CLOSE_S))
+        # The client leaves tasks behind if it is closed while it connects.
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        if left:
+            self._loop.run_until_complete(asyncio.wait(left, timeout=_CLOSE_S))
+        self._loop.close()
+
+    async def _opened(self, work: Callable[[NatsConnection], Awaitable[T]]) -> T:
+        if self.nats is None:
+            connection = client().NATS()
+            self.nats = connection
+            await connection.connect(
+                **self._options.arguments(),
+                name="rheos",
+                allow_reconnect=False,
+                connect_timeout=ANSWER_S,
+                error_cb=self._on_error,
+            )
+            self.stream_api = connection.jetstream(domain=self._options.domain, timeout=ANSWER_S)
+        try:
+            return await work(self)
+        except TimeoutError:
+            if self.refused is not None:
+                raise self.refused from None
+            raise
+
+    async def _on_error(self, error: Exception) -> None:
+        self.refused = error
+
+
+class NatsSession:
+    """Connection that is opened by the first call, and again after an error.
+
+    Args:
+        doing: begins the messages of errors: "the stream 'a' cannot be read".
+    """
+
+    def __init__(self, options: NatsOptions, doing: str) -> None:
+        self._options = options
+        self._doing = doing
+        self._connection: NatsConnection | None = None
+        self._calls = BoundedCalls()
+
+    def call(self, work: Callable[[NatsConnection], Awaitable[T]]) -> T:
+        """Return the result of a coroutine.
+
+        Args:
+            work: Creates the coroutine. It is passed the open connection.
+
+        Returns:
+            Its result.
+
+        Raises:
+            RheosError: It failed. Another call opens another connection.
+        """
+        connection = self._connection = self._connection or NatsConnection(self._options)
+        limit_s = REQUESTS.limit_s
+
+        def run() -> T:
+            try:
+                return connection.run(work, limit_s)
+            except BaseException:
+                connection.close()
+                raise
+
+        doing = f"NATS at {self._options.address}"
+        try:
+            # The coroutine has a limit of its own. The second one is for a library that blocks.
+            return self._calls.run(doing, limit_s + 2 * _CLOSE_S, lambda progressed: run())
+        except AbandonedCallError as error:
+            self._connection = None
+            raise UnavailableError(f"{self._doing}: {error.what}", hint=error.hint) from None
+        except BaseException as error:
+            self._connection = None
+            raise nats_error(error, self._doing, self._options) from None
+
+    def close(self) -> None:
+        """Close the connection. A later call opens another."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(UnavailableError):
+                self._calls.run(
+                    f"NATS at {self._options.address}",
+                    REQUESTS.limit_s,
+                    lambda progressed: connection.close(),
+                )
+        self._calls.close()
