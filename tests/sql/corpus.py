@@ -964,6 +964,29 @@ _BY_BIDDER = "(SELECT bidder, COUNT(*) AS n FROM bids GROUP BY bidder) AS t"
 _DEAR = "(SELECT auction FROM sales WHERE amount > 90)"
 
 WITHIN = [
+    # IN and EXISTS within expressions.
+    Query(f"SELECT price FROM bids WHERE price > 900 OR auction IN {_DEAR}"),
+    Query(
+        "SELECT price FROM bids WHERE NOT (price > 100 AND EXISTS (SELECT 1 FROM sales "
+        "WHERE sales.auction = bids.auction AND amount > 90))"
+    ),
+    *(
+        Query(text, spark=False)
+        for text in (
+            f"SELECT price, CASE WHEN auction NOT IN {_DEAR} THEN 'cheap' ELSE 'dear' END AS x "
+            "FROM bids",
+            "SELECT auction FROM bids WHERE EXISTS (SELECT 1 FROM sales WHERE sales.auction = "
+            "bids.auction ORDER BY amount DESC LIMIT 1)",
+            "SELECT n, n IN (SELECT NULLIF(n, 3) FROM numbers) AS a, n IN (SELECT n FROM numbers WHERE "
+            "n > 1000) AS b, NULLIF(n, 4) NOT IN (SELECT n FROM numbers WHERE n > 5) AS c FROM numbers",
+            "SELECT auction, bidder IN (SELECT 1 FROM sales WHERE sales.auction = bids.auction) AS x, "
+            "EXISTS (SELECT 1 FROM sales WHERE sales.auction = bids.auction GROUP BY auction) AS y, "
+            "EXISTS (SELECT amount FROM sales WHERE amount > 1e6) AS z FROM bids",
+            "SELECT auction, SUM(CASE WHEN EXISTS (SELECT 1 FROM sales WHERE sales.auction = "
+            "bids.auction) THEN price ELSE 0 END) AS s FROM bids GROUP BY auction HAVING COUNT(*) > 20 "
+            f"OR auction IN {_DEAR}",
+        )
+    ),
     Query(
         "SELECT s.id, l.price, l.channel FROM sales s, LATERAL (SELECT price, channel FROM bids "
         "WHERE auction = s.auction ORDER BY price DESC, channel LIMIT 2) AS l",

@@ -42,10 +42,16 @@ WRONG = {
         "unknown column 'auctoin'",
         "b.auctoin",
     ),
-    "SELECT price FROM bids WHERE price > 3 OR auction IN (SELECT id FROM sales)": (
-        "IN (SELECT ...) is not computed here",
-        "auction IN (SELECT id FROM sales)",
+    "SELECT price FROM bids b WHERE price > 3 OR EXISTS (SELECT 1 FROM sales s WHERE s.id > b.price)": (
+        "within an expression, IN and EXISTS support only equality conditions",
+        "s.id > b.price",
     ),
+    "SELECT (price, auction) IN (SELECT id, auction FROM sales) AS found FROM bids": (
+        "several values can be compared with a query only in WHERE",
+        "price, auction) IN (SELECT id, auction FROM sales",
+    ),
+    "SELECT price FROM bids b WHERE price IN (SELECT id FROM sales s WHERE s.auction = b.auction "
+    "LIMIT 3)": ("IN and EXISTS with a correlated subquery do not support LIMIT", "3"),
     "SELECT price > (SELECT amount, id FROM sales) AS more FROM bids": (
         "a scalar subquery must return one row and one column",
         "amount, id FROM sales",

@@ -150,7 +150,7 @@ def is_known(plan: PlanNode) -> bool:
 
 
 def may_be_kept(plan: PlanNode, ttl: TimeToLive | None) -> bool:
-    """Return whether a query may keep all rows of a plan: the script contains them, or says so."""
+    """Return whether a query may keep all rows: the script contains them, or sets no limit."""
     return ttl == FOREVER or is_known(plan)
 
 

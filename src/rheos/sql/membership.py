@@ -52,18 +52,31 @@ def membership(node: exp.Expr) -> Membership | None:
     while isinstance(of, exp.Not | exp.Paren):
         absent ^= isinstance(of, exp.Not)
         of = of.this
-    if isinstance(of, exp.Exists) and isinstance(tested := _bare(of.this), exp.Query):
-        return Membership(node, tested, (), absent)
+    if isinstance(of, exp.Exists) and isinstance(tested := bare_query(of.this), exp.Query):
+        return Membership(node, any_row(tested), (), absent)
     query = of.args.get("query") if isinstance(of, exp.In) else None
     if query is None:
         return None
     values = of.this.expressions if isinstance(of.this, exp.Tuple) else [of.this]
-    return Membership(node, _bare(query), values, absent)
+    return Membership(node, bare_query(query), values, absent)
 
 
-def _bare(query: exp.Expr) -> exp.Expr:
+def bare_query(query: exp.Expr) -> exp.Expr:
+    """Return a query without its parentheses."""
     while isinstance(query, exp.Subquery | exp.Paren):
         query = query.this
+    return query
+
+
+def any_row(query: exp.Query) -> exp.Query:
+    """Return the query of EXISTS without ORDER BY, and without a LIMIT that leaves a row: both concern
+    only which of the rows it returns."""
+    limit = query.args.get("limit")
+    count = limit.expression if isinstance(limit, exp.Limit) else None
+    if isinstance(count, exp.Literal) and int(count.this) > 0 and not query.args.get("offset"):
+        query.set("limit", None)
+    if not query.args.get("limit"):
+        query.set("order", None)
     return query
 
 
@@ -127,13 +140,13 @@ def _sides(planner: Planner, relation: SqlRelation, of: Membership, found: Corre
     scope = NameScope(sql, relation.tables)
     compiler = Compiler(sql, scope)
     outer = [compiler.compile(value) for value in (*of.values, *(here for here, _ in found.pairs))]
-    _check_rest(planner, found)
+    check_conditions(planner, found)
     keys = [there for _, there in found.pairs]
     read = _read(planner, found)
     if not of.values or keys or found.rest:
         values = [each.unalias() for each in query.expressions] if of.values else []
         ones = [] if outer else [exp.Literal.number(1)]
-        query = _selecting(query, [*values, *ones, *keys, *read], keys)
+        query = selecting(query, [*values, *ones, *keys, *read], keys)
     if not outer:
         outer = [Typed(pl.lit(1, dtype=types.INT), types.INT, of.node)]
     inner = planner.query(query)
@@ -162,7 +175,15 @@ def _texts(columns: Sequence[exp.Expr]) -> list[str]:
     return [as_sql(each) for each in columns]
 
 
-def _check_rest(planner: Planner, found: Correlation) -> None:
+def check_conditions(planner: Planner, found: Correlation) -> None:
+    """Check the conditions of a nested query on columns of both queries. Raise ProgramError."""
+    limit = found.query.args.get("limit") or found.query.args.get("offset")
+    if limit is not None and (found.pairs or found.rest):
+        raise planner.sql.error(
+            "IN and EXISTS with a correlated subquery do not support LIMIT",
+            limit,
+            "join with LATERAL (SELECT ... LIMIT 1)",
+        )
     for part in found.rest:
         if part.find(exp.Query) is not None:
             raise planner.sql.error(
@@ -254,7 +275,7 @@ def _names(count: int, plan: PlanNode) -> tuple[str, ...]:
     return tuple(f"value {n} of query {place}" for n in range(1, count + 1))
 
 
-def _selecting(query: exp.Expr, values: Sequence[exp.Expr], keys: list[exp.Expr]) -> exp.Expr:
+def selecting(query: exp.Expr, values: Sequence[exp.Expr], keys: list[exp.Expr]) -> exp.Expr:
     """Return the query with these columns; a query that is not a SELECT becomes a subquery. `keys` are
     added to its GROUP BY."""
     named = [exp.alias_(each.copy(), f"value {n}", quoted=True) for n, each in enumerate(values, 1)]

@@ -25,7 +25,7 @@ _OPTIONS = "options of the hint"
 def with_option_hints(
     tokens: Sequence[Token], text: str, tokenize: Callable[[str], list[Token]]
 ) -> list[Token]:
-    """Return the tokens of a text and those of its hints, each of which begins with a HINT."""
+    """Return tokens with those of the hints between them, each of which begins with a HINT."""
     if not _HINT.search(text):
         return [*tokens]
     found: list[Token] = []

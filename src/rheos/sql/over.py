@@ -224,7 +224,7 @@ def _has_window_end(compiler: Compiler, call: _OverCall, plan: PlanNode) -> bool
 
 
 def _last_ms(plan: PlanNode, keys: Sequence[Typed]) -> pl.Expr | None:
-    """Return the last event time of each row's key, which is a window; None if it has none."""
+    """Return the last event time of each row's key, which is a window; None for other keys."""
     roles = {each.name: each.role for each in plan.columns}
     for key in keys:
         if key.expr.meta.is_column():

@@ -60,7 +60,7 @@ TYPES = TableTypes("Iceberg", "iceberg.sink", _plain_type, _WIDER)
 
 
 def field_id(field: pa.Field) -> int | None:
-    """Return the field id of a column or of a part of it in a data file; None if it has none."""
+    """Return the field id of a column or of a part of it in a data file, or None."""
     written = (field.metadata or {}).get(FIELD_ID)
     return None if written is None else int(written)
 

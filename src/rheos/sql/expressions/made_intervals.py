@@ -28,7 +28,7 @@ _PARTS: dict[str, tuple[str, int]] = {
 @computes_named("make_interval", "pg.make_interval")
 def make_interval(compiler: Compiler, node: exp.Anonymous) -> Typed:
     """Compile MAKE_INTERVAL(days => 1, hours => 2), also by position."""
-    given = _given(compiler, node, [*_PARTS], "MAKE_INTERVAL(days => 1)")
+    given = _named_arguments(compiler, node, [*_PARTS], "MAKE_INTERVAL(days => 1)")
     has_months = any(given[part].name != "0" for part in ("years", "months") if part in given)
     months, micros = _sums(compiler, node, given)
     if not has_months:
@@ -40,7 +40,7 @@ def make_interval(compiler: Compiler, node: exp.Anonymous) -> Typed:
 @computes_named("make_ym_interval")
 def make_ym_interval(compiler: Compiler, node: exp.Anonymous) -> Typed:
     """Compile MAKE_YM_INTERVAL(years, months)."""
-    given = _given(compiler, node, ["years", "months"], "MAKE_YM_INTERVAL(1, 2)")
+    given = _named_arguments(compiler, node, ["years", "months"], "MAKE_YM_INTERVAL(1, 2)")
     months, micros = _sums(compiler, node, given)
     return Typed(with_parts(months, micros, types.MONTHS), types.MONTHS, node)
 
@@ -49,12 +49,12 @@ def make_ym_interval(compiler: Compiler, node: exp.Anonymous) -> Typed:
 def make_dt_interval(compiler: Compiler, node: exp.Anonymous) -> Typed:
     """Compile MAKE_DT_INTERVAL(days, hours, mins, secs)."""
     names = ["days", "hours", "mins", "secs"]
-    given = _given(compiler, node, names, "MAKE_DT_INTERVAL(1, 2, 30)")
+    given = _named_arguments(compiler, node, names, "MAKE_DT_INTERVAL(1, 2, 30)")
     _, micros = _sums(compiler, node, given)
     return Typed(micros.cast(types.INTERVAL), types.INTERVAL, node)
 
 
-def _given(
+def _named_arguments(
     compiler: Compiler, node: exp.Anonymous, names: Sequence[str], example: str
 ) -> dict[str, exp.Expr]:
     """Return the arguments by their names. Raises ProgramError."""
