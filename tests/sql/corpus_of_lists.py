@@ -85,10 +85,14 @@ LISTED = [
     ),
     *_of(
         "COLLECT_SET(bidder) AS a, ARRAY_AGG(DISTINCT bidder) AS b, "
-        "STRING_AGG(DISTINCT CAST(bidder AS STRING), ',') AS c",
+        "STRING_AGG(DISTINCT CAST(bidder AS STRING), ',') AS c, "
+        "ARRAY_AGG(DISTINCT price % 7 ORDER BY price % 7 DESC) AS d, "
+        "COUNT(DISTINCT (bidder, auction)) AS e",
         "LIST(DISTINCT bidder ORDER BY bidder) FILTER (WHERE bidder IS NOT NULL) AS a, "
         "LIST(DISTINCT bidder ORDER BY bidder) FILTER (WHERE bidder IS NOT NULL) AS b, "
-        "STRING_AGG(DISTINCT CAST(bidder AS STRING), ',' ORDER BY CAST(bidder AS STRING)) AS c",
+        "STRING_AGG(DISTINCT CAST(bidder AS STRING), ',' ORDER BY CAST(bidder AS STRING)) AS c, "
+        "LIST(DISTINCT price % 7 ORDER BY price % 7 DESC) AS d, "
+        "COUNT(DISTINCT (bidder, auction)) AS e",
         spark=False,
     ),
     # If several values are equally frequent, DuckDB returns any of them.

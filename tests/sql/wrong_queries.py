@@ -189,6 +189,10 @@ WRONG: list[tuple[str, str]] = [
     ("SELECT LAG(price, -«1») OVER (ORDER BY ts) FROM bids", "LAG() takes an integer number of rows"),
     ("SELECT «SUM(price)» OVER FROM bids", "OVER needs a window"),
     (
+        "SELECT ARRAY_AGG(DISTINCT price ORDER BY «bidder») FROM bids",
+        "DISTINCT values cannot be ordered by another expression",
+    ),
+    (
         "SELECT «LAST_VALUE(price) OVER (PARTITION BY auction)» FROM bids",
         "OVER needs ORDER BY",
     ),

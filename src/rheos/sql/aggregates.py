@@ -202,7 +202,10 @@ def _count(compiler: Compiler, node: exp.Count, condition: pl.Expr | None) -> Ag
     if isinstance(of, exp.Distinct):
         if len(of.expressions) != 1:
             return _count_rows_of_values(compiler, node, of.expressions, condition)
-        value = compiler.compile(of.expressions[0])
+        [counted] = of.expressions
+        if isinstance(counted, exp.Tuple):
+            counted = exp.Anonymous(this="ROW", expressions=counted.expressions)
+        value = compiler.compile(counted)
         check_key(compiler.sql, value.type, "DISTINCT", value.node)
         value = _keep_where(as_key(value), condition)
         return AggregateCall(value, agg.count_distinct, types.BIGINT)

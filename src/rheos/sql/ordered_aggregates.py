@@ -23,7 +23,7 @@ from rheos.sql.expressions.table import CAST, Compiler, Typed
 from rheos.sql.json_parser import JsonArrayAgg, JsonObjectAgg
 from rheos.sql.json_values import joined_lists
 from rheos.sql.regressions import products, r2, slope
-from rheos.sql.text import kind
+from rheos.sql.text import as_sql, kind
 
 _VALUE = "value"
 
@@ -75,12 +75,13 @@ class ListCall:
             if not self.distinct:
                 return OfList(of, pl.List(value.type), lambda values: values)
             return OfList(of, pl.List(value.type), lambda values: values.list.unique().list.sort())
-        if self.distinct:
-            raise self.compiler.sql.error(
-                f"{kind(self.node)} of DISTINCT values with ORDER BY is not computed yet",
-                self.node,
-                "leave out DISTINCT, or ORDER BY: distinct values are sorted",
-            )
+        for each in self.orders if self.distinct else ():
+            if as_sql(each.this) != as_sql(value.node):
+                raise self.compiler.sql.error(
+                    "DISTINCT values cannot be ordered by another expression",
+                    each,
+                    f"write ORDER BY {as_sql(value.node)}",
+                )
         keys = [self.compiler.compile(each.this) for each in self.orders]
         desc = [bool(each.args.get("desc")) for each in self.orders]
         orders = zip(self.orders, desc, strict=True)
@@ -92,7 +93,12 @@ class ListCall:
         ordered = element.field(_VALUE).sort_by(
             by, descending=desc, nulls_last=[not each for each in first], maintain_order=True
         )
-        return OfList(of, pl.List(value.type), lambda values: values.list.eval(ordered))
+
+        def listed(values: pl.Expr) -> pl.Expr:
+            made = values.list.eval(ordered)
+            return made.list.unique(maintain_order=True) if self.distinct else made
+
+        return OfList(of, pl.List(value.type), listed)
 
     def of_pairs(
         self,
