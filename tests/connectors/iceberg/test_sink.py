@@ -5,6 +5,7 @@ The invariants IC1 to IC7 are in docs/protocols/iceberg-sink.md.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -26,6 +27,7 @@ from rheos.core.errors import CheckpointError, UnavailableError, UnrestorableErr
 from rheos.core.protocol.ids import Attempt, CheckpointId
 from rheos.testing import check_sink
 from tests.api.programs import refused
+from tests.connectors.killed_jobs import run_with_kills
 from tests.connectors.ports import sink_context
 
 SCHEMA = pa.schema({"n": pa.int64(), "k": pa.string()})
@@ -86,6 +88,21 @@ def test_each_row_is_in_the_table_once_after_crashes(tmp_path: Path) -> None:
     for seed in range(2):
         testing.simulate(numbers, seed=seed, faults=testing.Faults(crash_slot=1.0, crash_driver=0.5))
         assert [row["n"] for row in read(tmp_path, f"shop.t{seed}")] == list(range(100))
+
+
+@pytest.mark.spark
+def test_tables_are_exact_though_workers_and_driver_are_killed(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+
+    def numbers() -> list[int]:
+        found = table(tmp_path / "lake", "shop.rows").scan(selected_fields=("n",)).to_arrow()
+        return sorted(found["n"].to_pylist())
+
+    job = ("iceberg", tmp_path, str(tmp_path / "lake"))
+    expected = run_with_kills(*job, lambda: len(numbers()), die_at=3)
+    assert numbers() == expected
+    totals = table(tmp_path / "lake", "shop.totals").scan().to_arrow().to_pylist()
+    assert {row["k"]: row["n"] for row in totals} == Counter(n % 3 for n in expected)
 
 
 def test_the_sink_keeps_the_contract(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
     python into_a_table.py KIND MASTER FOLDER TARGET ROWS DIE_AT
 
-KIND is "parquet", for one table of Spark, or "delta", for two tables of Delta Lake in the folder
-TARGET, of the rows and of their number by `k`. Before publication number DIE_AT the driver is killed,
+KIND is "parquet", for one table of Spark, or "delta" or "iceberg", for two tables in the folder TARGET,
+of the rows and of their number by `k`. Before publication number DIE_AT the driver is killed,
 between the log's entry and the table; 0 is never. Workers leave their process ids in FOLDER/pids.
 """
 
@@ -18,9 +18,26 @@ from typing import Any
 
 import rheos as rh
 from rheos.connectors.delta.committer import DeltaTableCommitter
+from rheos.connectors.iceberg.committer import IcebergTableCommitter
 from rheos.connectors.spark.table_publishing import ParquetCommitter
 
-COMMITTERS: dict[str, Any] = {"parquet": ParquetCommitter, "delta": DeltaTableCommitter}
+COMMITTERS: dict[str, Any] = {
+    "parquet": ParquetCommitter,
+    "delta": DeltaTableCommitter,
+    "iceberg": IcebergTableCommitter,
+}
+
+RATES = {"parquet": 800, "delta": 800, "iceberg": 100}
+"""Rows per second: the first commit to a catalog takes seconds, and rows must be left for the second
+run."""
+
+
+def sink_of(kind: str, target: str, name: str, **settings: Any) -> Any:
+    """Return the sink of one of two tables."""
+    if kind == "delta":
+        return rh.delta.sink(f"{target}/{name}", **settings)
+    lake = {"type": "sql", "uri": f"sqlite:///{target}/catalog.db", "warehouse": target}
+    return rh.iceberg.sink(f"shop.{name}", catalog=lake, **settings)
 
 
 def numbered(block: Any, pids: Path) -> dict[str, Any]:
@@ -53,15 +70,15 @@ def main(kind: str, master: str, folder: str, target: str, rows: str, die_at: st
         checkpoint_interval="400ms",
     )
     source = rh.generator(
-        lambda block: numbered(block, pids), count=int(rows), rate_per_s=800, splits=2
+        lambda block: numbered(block, pids), count=int(rows), rate_per_s=RATES[kind], splits=2
     )
     numbers = env.from_source(source)
     if kind == "parquet":
         numbers.sink_to(rh.tables.sink(target, partition_by=["k"]))
     else:
-        numbers.sink_to(rh.delta.sink(f"{target}/rows", partition_by=["k"]), name="rows")
+        numbers.sink_to(sink_of(kind, target, "rows", partition_by=["k"]), name="rows")
         totals = numbers.key_by("k").table(n=rh.agg.count())
-        totals.sink_to(rh.delta.sink(f"{target}/totals"), name="totals")
+        totals.sink_to(sink_of(kind, target, "totals"), name="totals")
     env.execute("rows into a table")
 
 
