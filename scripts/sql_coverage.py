@@ -5,6 +5,9 @@ error points to a place in the query. Everything else is wrong, and then the exi
 
 With `--spark`, print how many examples of Spark's functions have Spark's result, for each group of
 functions, such as `math`. The examples are those of the installed PySpark.
+
+With `--flink`, print how many of the forms in Flink's documentation have their documented value, for
+each group of functions (`tests/sql/flink_functions.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import rheos as rh
 from tests.sql.compare import found_by_duckdb, found_by_rheos
+from tests.sql.flink_functions import judged as judged_by_flink
 from tests.sql.probes import PROBES, Probe
 from tests.sql.spark_examples import SETTINGS, Verdict, examples
 from tests.sql.spark_examples import judged as judged_by_spark
@@ -85,6 +89,21 @@ def report_of_spark(groups: Iterable[str], *, refused: bool) -> int:
     return 0
 
 
+def report_of_flink(groups: Iterable[str], *, refused: bool) -> int:
+    """Print a line for each group of Flink's functions, and their total. Return 0."""
+    wanted, found = {*groups}, judged_by_flink()
+    print(f"{'functions':20}  runs  of  share")
+    shown = [form for form in found if not wanted or form.group in wanted]
+    for group in [*dict.fromkeys(form.group for form in shown), "total"]:
+        some = [form for form in shown if group in (form.group, "total")]
+        wrong = [form for form in some if found[form]]
+        runs = len(some) - len(wrong)
+        print(f"{group:20}  {runs:4}  {len(some):2}  {runs / len(some):5.0%}", flush=True)
+        for form in wrong if refused and group != "total" else ():
+            print(f"    {form.call}\n        {found[form]}")
+    return 0
+
+
 def _print_shares(name: str, counts: Counter[Verdict]) -> None:
     """Print the number of each verdict, and the share of the examples that are not left out."""
     computed = counts.total() - counts[Verdict.LEFT_OUT]
@@ -99,7 +118,10 @@ def main() -> None:
     parser.add_argument("features", nargs="*", metavar="FEATURE", help=", ".join(PROBES))
     parser.add_argument("--refused", action="store_true", help="list refused probes with their errors")
     parser.add_argument("--spark", action="store_true", help="run the examples of Spark's functions")
+    parser.add_argument("--flink", action="store_true", help="run the documented forms of Flink")
     said = parser.parse_args()
+    if said.flink:
+        sys.exit(report_of_flink(said.features, refused=said.refused))
     if said.spark:
         sys.exit(report_of_spark(said.features, refused=said.refused))
     if unknown := {*said.features} - {*PROBES}:

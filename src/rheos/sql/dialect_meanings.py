@@ -51,11 +51,41 @@ def _null_if_any(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
     return made, f"{node.key.upper()} of a null is null"
 
 
+def _from_one(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
+    """Count the elements of an array from 1. MAP['a', 1], and map['a'], stay as they are."""
+    if len(node.expressions) != 1 or node.expressions[0].is_string or node.args.get("offset"):
+        return None
+    node.set("offset", 1)
+    return node, "list[1] is the first element"
+
+
+def _whole_number(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
+    unit = node.this.name.upper()
+    if unit not in ("SECOND", "EPOCH"):
+        return None
+    return exp.cast(node.copy(), "BIGINT"), f"EXTRACT({unit} ...) is a whole number"
+
+
+def _named_call(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
+    """Change calls that sqlglot has no nodes for."""
+    name, given = node.name.upper(), [each.copy() for each in node.expressions]
+    if name == "FROM_BASE64" and len(given) == 1:
+        return exp.cast(node.copy(), "STRING"), "FROM_BASE64 returns a string"
+    if name == "STR_TO_MAP" and len(given) == 1:
+        made = node.copy()
+        made.set("expressions", [*given, exp.Literal.string(","), exp.Literal.string("=")])
+        return made, "STR_TO_MAP separates keys from values by ="
+    return None
+
+
 MEANINGS: dict[SourceDialect, dict[type[exp.Expr], Meaning]] = {
     SourceDialect.SPARK: {},
     SourceDialect.FLINK: {
         exp.Div: whole_division,
         exp.RegexpExtract: _whole_match,
+        exp.Bracket: _from_one,
+        exp.Extract: _whole_number,
+        exp.Anonymous: _named_call,
         exp.Greatest: _null_if_any,
         exp.Least: _null_if_any,
     },

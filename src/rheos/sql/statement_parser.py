@@ -146,7 +146,8 @@ class StatementParser(JsonParser):
     def _parse_types(
         self, check_func: bool = False, schema: bool = False, *args: Any, **kwargs: Any
     ) -> exp.Expr | None:
-        is_row = schema and self._curr and self._curr.text.upper() == "ROW"
+        is_type = schema or not check_func  # Elsewhere ROW may be a column.
+        is_row = is_type and self._curr and self._curr.text.upper() == "ROW"
         if is_row and self._next and self._next.token_type in (TokenType.LT, TokenType.L_PAREN):
             return self._parse_row_type()
         kind: exp.Expr | None = super()._parse_types(check_func, schema, *args, **kwargs)

@@ -291,8 +291,14 @@ def _to_list(value: pl.Expr, kind: pl.DataType, to: pl.List) -> pl.Expr | None:
 
 
 def _to_struct(value: pl.Expr, kind: pl.DataType, to: pl.Struct) -> pl.Expr | None:
-    if not isinstance(kind, pl.Struct) or common(to, kind) != to:
+    """Return a struct whose fields are cast by their positions."""
+    if not isinstance(kind, pl.Struct) or len(kind.fields) != len(to.fields):
         return None
+    for one, other in zip(kind.fields, to.fields, strict=True):
+        assert isinstance(one.dtype, pl.DataType)
+        assert isinstance(other.dtype, pl.DataType)
+        if cast(pl.col(one.name), one.dtype, other.dtype) is None:
+            return None
     return of_columns(partial(_cast_fields, kind=kind, to=to), [value], to)
 
 
@@ -315,7 +321,7 @@ def _cast_fields(columns: Sequence[pl.Series], kind: pl.Struct, to: pl.Struct) -
         assert isinstance(one.dtype, pl.DataType)
         assert isinstance(other.dtype, pl.DataType)
         made = cast(pl.col(one.name), one.dtype, other.dtype)
-        assert made is not None, "they have a common type"
+        assert made is not None, "the fields can be cast"
         fields.append(made.alias(other.name))
     found = values.struct.unnest().select(fields).to_struct(values.name)
     return found.set(values.is_null(), None)

@@ -107,7 +107,7 @@ def cast(compiler: Compiler, node: exp.Cast) -> Typed:
         return Typed(cast_variant(compiler, value, to, node), to, node)
     if to == types.VARIANT:
         return Typed(variant_of(value), to, node)
-    if isinstance(to, pl.Struct) and value.type != to:
+    if isinstance(to, pl.Struct) and not isinstance(value.type, pl.Struct):
         raise compiler.sql.error(f"a cast to {types.name(to)} is not computed yet", node)
     if types.is_timestamp(to) or to == types.DATE:
         value = compiler.cast_text(value, to)
