@@ -71,6 +71,7 @@ class Job:
         schema: pa.Schema,
         table: str = "t",
         changes: bool = False,
+        begin: bool = True,
         **how: Any,
     ) -> None:
         self._database = database
@@ -84,7 +85,8 @@ class Job:
         self.sink = staged_sink(prepared(made, schema, ("job", "sink")), f"{database.folder}/staged")
         self.attempt = 0
         self.checkpoint = 0
-        self.begin()
+        if begin:
+            self.begin()
 
     def begin(self, keep: tuple[bytes, ...] = ()) -> None:
         """Begin an attempt, after the driver has removed what earlier ones staged."""

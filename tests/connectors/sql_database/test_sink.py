@@ -6,6 +6,9 @@ The invariants SL1 to SL7 are in docs/protocols/sql-database-sink.md.
 from __future__ import annotations
 
 import math
+import signal
+import subprocess
+import sys
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -29,7 +32,9 @@ from rheos.core.errors import (
     UnrestorableError,
 )
 from rheos.testing import Faults, check_sink, simulate
+from tests.connectors.sql_database import killed_commits
 from tests.connectors.sql_database.databases import Job, TestDatabase
+from tests.connectors.sql_database.killed_commits import DEATHS
 
 SCHEMA = pa.schema({"k": pa.string(), "n": pa.int64()})
 CHANGES = pa.schema({"k": pa.string(), "n": pa.int64(), "gone": pa.bool_()})
@@ -38,11 +43,13 @@ CHANGES = pa.schema({"k": pa.string(), "n": pa.int64(), "gone": pa.bool_()})
 # --- what a table contains --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "database",
-    ["sqlite", *(pytest.param(name, marks=pytest.mark.slow) for name in ("mariadb", "postgres"))],
-    indirect=True,
-)
+ON_SERVERS_IF_SLOW = [
+    "sqlite",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("mariadb", "postgres")),
+]
+
+
+@pytest.mark.parametrize("database", ON_SERVERS_IF_SLOW, indirect=True)
 def test_the_sink_keeps_the_contract(database: TestDatabase) -> None:
     def make(name: str, schema: pa.Schema) -> Any:
         table = name.replace("-", "_")
@@ -180,7 +187,7 @@ def test_the_ledger_decides_after_a_lost_answer(
 ) -> None:
     job = Job(database, SCHEMA)
     job.put(("a", 1))
-    staged, right = job.stage(("b", 2)), ledger._executed
+    staged, right = job.stage(("b", 2)), ledger.execute_statement
 
     def fails(connection: Any, table: Any, statement: Any, put: Any) -> Any:
         if isinstance(statement, CommitEpoch):
@@ -190,11 +197,26 @@ def test_the_ledger_decides_after_a_lost_answer(
         return right(connection, table, statement, put)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger, "_executed", fails)
+        patch.setattr(ledger, "execute_statement", fails)
         with pytest.raises(RheosError):
             job.own.commit(staged)
     job.own.commit(staged)
     assert sorted(database.rows("SELECT * FROM t")) == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize("death", DEATHS)
+@pytest.mark.parametrize("database", ON_SERVERS_IF_SLOW, indirect=True)
+def test_a_process_that_dies_within_a_commit_loses_and_repeats_nothing(
+    database: TestDatabase, death: str
+) -> None:
+    command = [sys.executable, "-m", killed_commits.__name__, database.url, database.folder, death]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    staged = [Path(database.folder, f"{death}.{number}").read_bytes() for number in range(2)]
+    job = Job(database, killed_commits.SCHEMA, death, begin=False)
+    for _ in range(2):
+        job.driver().commit(staged)
+    assert database.rows(f"SELECT n FROM {death} ORDER BY n") == [(1,), (2,), (3,)]
 
 
 def test_a_new_attempt_removes_what_the_last_one_staged(sqlite: TestDatabase) -> None:
@@ -334,16 +356,16 @@ def test_columns_that_would_change_values_are_refused_at_the_start(database: Tes
 
 
 def test_a_row_that_the_database_refuses_is_named(database: TestDatabase) -> None:
-    database.run("CREATE TABLE t (k varchar(9), n bigint CHECK (n <> 1234))")
+    database.run("CREATE TABLE t (k varchar(9), n bigint CHECK (n <> 5678))")
     job = Job(database, SCHEMA)
-    staged = job.stage(*((str(n), n) for n in range(2000)))
+    staged = job.stage(*((str(n), n) for n in range(7000)))
     with pytest.raises(InputError, match="rejects a row; checkpoint 1") as raised:
         job.own.commit(staged)
-    assert raised.value.record == "{'k': '1234', 'n': 1234}"
+    assert raised.value.record == "{'k': '5678', 'n': 5678}"
     assert database.rows("SELECT * FROM t") == []
     database.run("DROP TABLE t", "CREATE TABLE t (k varchar(9), n bigint)")
     job.own.commit(staged)
-    assert database.rows("SELECT count(*), min(n), max(n) FROM t") == [(2000, 0, 1999)]
+    assert database.rows("SELECT count(*), min(n), max(n) FROM t") == [(7000, 0, 6999)]
 
 
 TABLES: list[tuple[str, str, dict[str, Any], type[RheosError], str]] = [

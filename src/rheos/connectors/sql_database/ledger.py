@@ -67,15 +67,16 @@ def commit_epoch(connection: Any, epoch: LedgerEpoch, put: Callable[[LedgerEpoch
             statement = statements.send(answer)
         except StopIteration:
             return
-        answer = _executed(connection, ledger, statement, put)
+        answer = execute_statement(connection, ledger, statement, put)
 
 
-def _executed(
+def execute_statement(
     connection: Any,
     ledger: Any,
     statement: RaiseMark | ReadWriterMark | AddMark | PutRows | CommitEpoch,
     put: Callable[[LedgerEpoch], None],
 ) -> Answer:
+    """Execute one statement of the transaction, and return its answer. Raises SQLAlchemy's errors."""
     sa, mark = client(), ledger.c.checkpoint
     match statement:
         case RaiseMark(epoch):

@@ -19,7 +19,7 @@ TRANSACTION = OutsideCall(
     server="SQL database",
     call="sink: connect, and each statement",
     limit_s=LIMIT_S,
-    limit="starts over with each statement of at most 1,000 rows. Statements wait 10 s for locks",
+    limit="starts over with each statement of at most 5,000 rows. Statements wait 10 s for locks",
     then="the connection is cut, and the commit is retried every second until it succeeds; the table "
     "`rheos_ledger` records which epochs the database has",
 )

@@ -12,7 +12,7 @@ import polars as pl
 from rheos.connectors.calls.bounded_calls import Progressed
 from rheos.connectors.sql_database.address import DatabaseSystem, client
 
-PUT_ROWS = 1000
+PUT_ROWS = 5000
 """Maximum number of rows of a statement."""
 _DELETE_VALUES = 900
 """Maximum number of values of a deletion. Old versions of SQLite allow 999 parameters."""
