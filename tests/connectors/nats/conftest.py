@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ import pytest
 
 from rheos.connectors.nats.client_options import NatsOptions
 from rheos.connectors.nats.session import NatsConnection, NatsSession
+from rheos.connectors.nats.stream_pull import StreamMessage, StreamPull
 from rheos.core.errors import UnavailableError
 
 T = TypeVar("T")
@@ -64,13 +64,13 @@ class Streams:
         """Return the subjects of a stream's messages, and their payloads."""
 
         async def work(on: NatsConnection) -> list[tuple[str, bytes]]:
-            info = await on.stream_api.stream_info(name)
-            gets = [
-                on.stream_api.get_msg(name, seq=number)
-                for number in range(max(info.state.first_seq, 1), info.state.last_seq + 1)
-            ]
-            found = await asyncio.gather(*gets)
-            return [(each.subject, each.data) for each in found]
+            pull = StreamPull(name, None, 0, waits=False)
+            await pull.open(on)
+            found: list[StreamMessage] = []
+            while not await pull.is_exhausted(on):
+                found += await pull.take(on)
+            await pull.close(on)
+            return [(each.subject, each.payload) for each in found]
 
         return self._call(work)
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
+from rheos.connectors.nats import session, stream_pull
 from rheos.core.connectors.contract import EndOfSplit, SplitReader
 from rheos.core.errors import ConfigurationError, InputError, ProgramError, SchemaError
 from rheos.testing import check_source
@@ -116,8 +117,9 @@ def test_start_end_and_subject_are_resolved(nats_server: Any, streams: Streams, 
 
 
 def test_new_messages_and_the_progress_of_other_subjects(
-    nats_server: Any, streams: Streams, prefix: str
+    nats_server: Any, streams: Streams, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(stream_pull, "_IDLE_S", 0.2)
     streams.create(prefix)
     source = rh.nats.source(
         nats_server.url, stream=prefix, start="latest", subject=f"{prefix}.mine", **JSON
@@ -186,8 +188,6 @@ def test_a_stream_that_was_created_anew_is_noticed(
 def test_the_source_continues_when_the_server_is_back(
     nats_server: Any, streams: Streams, prefix: str, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rheos.connectors.nats import session, stream_pull
-
     monkeypatch.setattr(stream_pull, "ANSWER_S", 0.2)
     monkeypatch.setattr(session, "ANSWER_S", 0.5)
     streams.create(prefix)
