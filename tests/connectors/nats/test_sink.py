@@ -13,7 +13,7 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.files.folder import SinkFolder
-from rheos.connectors.nats.publishing import Publishing
+from rheos.connectors.nats.publishing import MessagePublishing
 from rheos.core.errors import (
     ConfigurationError,
     InputError,
@@ -125,26 +125,26 @@ def test_a_commit_that_was_cut_off_publishes_the_rest(
     [epoch] = writer.prepare(CheckpointId(1))
     writer.close()
     assert streams.messages(prefix) == []
-    publish, left = Publishing.publish, [published]
+    publish, left = MessagePublishing.publish, [published]
     again: list[int] = []
 
-    def cut_off(self: Publishing, batch: Any, ids: Any = None) -> None:
+    def cut_off(self: MessagePublishing, batch: Any, ids: Any = None) -> None:
         count = min(left[0], batch.num_rows)
         publish(self, batch.slice(0, count), ids[:count])
         left[0] -= count
         if not left[0]:
             raise UnavailableError("the connection is lost")
 
-    def repeated(self: Publishing, batch: Any, ids: Any = None) -> None:
+    def repeated(self: MessagePublishing, batch: Any, ids: Any = None) -> None:
         again.extend(batch.column("n").to_pylist())
         publish(self, batch, ids)
 
     committer = prepared.committer()
-    monkeypatch.setattr(Publishing, "publish", cut_off)
+    monkeypatch.setattr(MessagePublishing, "publish", cut_off)
     with pytest.raises(UnavailableError):
         committer.commit([epoch])
     assert len(streams.messages(prefix)) == published
-    monkeypatch.setattr(Publishing, "publish", repeated)
+    monkeypatch.setattr(MessagePublishing, "publish", repeated)
     committer.commit([epoch])
     committer.commit([epoch])
     # The server did not have to recognise messages: none was published again.

@@ -27,7 +27,7 @@ FIELDS: Mapping[str, pa.DataType] = {
 
 
 @dataclass(frozen=True)
-class MessageDecoding:
+class NatsDecoding:
     """Configuration for decoding messages into rows."""
 
     format: Format
@@ -40,7 +40,7 @@ class MessageDecoding:
     on_error: OnError
 
     @classmethod
-    def of(cls, format: Format, rows: pa.Schema, metadata: Any, on_error: OnError) -> MessageDecoding:
+    def of(cls, format: Format, rows: pa.Schema, metadata: Any, on_error: OnError) -> NatsDecoding:
         """Create the configuration. Raises ProgramError or SchemaError."""
         hint = f'write metadata={{"timestamp": "sent_at"}}; the fields are {", ".join(FIELDS)}'
         if not isinstance(metadata, Mapping) or not {*metadata} <= {*FIELDS}:

@@ -51,7 +51,7 @@ class _RefusedError(Exception):
     error: BaseException
 
 
-class Publishing:
+class MessagePublishing:
     """Publishes rows over one session, and waits until the server has confirmed them.
 
     Args:
@@ -123,7 +123,7 @@ class NatsDelivery(TargetDelivery):
         patience_ms: int,
         stream: str | None = None,
     ) -> None:
-        self._publishing = Publishing(target, schema, stream)
+        self._publishing = MessagePublishing(target, schema, stream)
         self._patience = Patience(patience_ms, lambda: count("retries", 1), LOGGER)
 
     def write(self, batch: Batch) -> None:
@@ -132,7 +132,7 @@ class NatsDelivery(TargetDelivery):
             self.settled_rows += rows.num_rows
 
     def publish(self, rows: Batch, ids: Sequence[str] | None = None) -> None:
-        """Publish rows as `Publishing` does, with retries."""
+        """Publish rows as `MessagePublishing` does, with retries."""
         self._patience.begin()
         while True:
             try:

@@ -1,7 +1,7 @@
 """Connection to NATS for one thread at a time. The client is a library for asyncio.
 
-Its event loop runs only during a call, in the thread of `BoundedCalls`. Between calls the loop stands
-still, so nothing is read from the connection: a slow job slows the server down. The client never
+Its event loop runs only during a call, in the thread of `BoundedCalls`. Between calls it is
+stopped, so nothing is read from the connection: a slow job slows the server down. The client never
 reconnects by itself: after an error, the next call opens another connection.
 """
 

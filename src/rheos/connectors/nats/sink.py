@@ -45,8 +45,8 @@ def sink(
 
     Args:
         url: as in `rh.nats.source`.
-        subject: the subject, in which names of columns in braces stand for their values: strings or
-            whole numbers, which are not empty and have no dots, blanks, `*` or `>`.
+        subject: the subject, with names of columns in braces for their values: strings or whole
+            numbers, which are not empty and have no dots, blanks, `*` or `>`.
         format: format of the payload, with one row per payload, such as rh.formats.json().
         value: the columns of the payload; all by default.
         delivery: "at_least_once" publishes rows immediately, and after a failure some of them again.

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from rheos.connectors.message_chunks import MessagePosition
 from rheos.connectors.nats.client_options import NatsOptions, client
-from rheos.connectors.nats.messages import REJECTED, MessageDecoding
+from rheos.connectors.nats.messages import REJECTED, NatsDecoding
 from rheos.connectors.nats.session import LOGGER, NatsConnection, NatsSession
 from rheos.connectors.nats.stream_pull import StreamEnds, stream_ends
-from rheos.connectors.nats.stream_reading import StreamReading, StreamRows, StreamSplit
+from rheos.connectors.nats.stream_reading import JetStreamSplit, StreamReading, StreamRows
 from rheos.connectors.outage_patience import Patience
 from rheos.connectors.user_formats import check_format, declared_rows
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
@@ -98,7 +98,7 @@ def source(
     if subject is not None and not (isinstance(subject, str) and subject and subject.isprintable()):
         raise ProgramError(f"subject={subject!r} is not a subject", hint='write subject="orders.>"')
     rows, record = declared_rows(check_format(format), schema)
-    decoding = MessageDecoding.of(format, rows, metadata or {}, on_error)
+    decoding = NatsDecoding.of(format, rows, metadata or {}, on_error)
     if not (start in ("earliest", "latest") or isinstance(start, datetime) or _is_number(start)):
         raise ProgramError(
             f"start={start!r} is not a position in a stream",
@@ -152,7 +152,7 @@ class NatsSource(Source):
     def splits(self) -> Sequence[Split]:
         return [Split(name, msgspec.msgpack.encode(self._split(name))) for name in self.streams]
 
-    def _split(self, name: str) -> StreamSplit:
+    def _split(self, name: str) -> JetStreamSplit:
         ends = self._ends(name)
         after, since_ms = 0, None
         match self.start:
@@ -166,7 +166,7 @@ class NatsSource(Source):
             case _:
                 after = 0
         end = ends.last if self.end == "latest" else self.end
-        return StreamSplit(name, ends.created_us, after, since_ms, None if end is None else int(end))
+        return JetStreamSplit(name, ends.created_us, after, since_ms, None if end is None else int(end))
 
     def _ends(self, name: str) -> StreamEnds:
         async def asked(connection: NatsConnection) -> StreamEnds:
@@ -191,7 +191,7 @@ class NatsSource(Source):
         return [Split(split.id, known.get(split.id, split.payload)) for split in splits]
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        found = msgspec.msgpack.decode(split.payload, type=StreamSplit)
+        found = msgspec.msgpack.decode(split.payload, type=JetStreamSplit)
         at = None if position is None else MessagePosition.decode(position)
         return StreamReading(self.of, found, at, ctx).start()
 

@@ -68,7 +68,7 @@ class StreamPull:
         subject: filter of subjects; None for all.
         after: the consumer begins after the message of this number.
         since_ms: time at which it begins instead; None for `after`.
-        waits: whether `take` waits for messages when there is none.
+        waits: whether `take` waits for a message if the stream is exhausted.
         headers_only: whether messages come without their payloads.
     """
 
@@ -129,7 +129,7 @@ class StreamPull:
         await connection.nats.subscribe(f"{self._inbox}.*", cb=self._on_message)
 
     async def take(self, connection: NatsConnection) -> list[StreamMessage]:
-        """Return messages in their order. Returns none if the stream has no more for now.
+        """Return messages in their order; an empty list if none is available now.
 
         Raises:
             nats.errors.Error: The server has ended the request, or a message is missing.

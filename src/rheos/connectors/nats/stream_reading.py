@@ -11,7 +11,7 @@ from rheos.connectors.calls.outside_calls import thread
 from rheos.connectors.chunk_buffer import ChunkBuffer
 from rheos.connectors.message_chunks import MessagePosition, MessageReader, progress_chunk
 from rheos.connectors.nats.client_options import NatsOptions
-from rheos.connectors.nats.messages import REJECTED, MessageDecoding
+from rheos.connectors.nats.messages import REJECTED, NatsDecoding
 from rheos.connectors.nats.session import LOGGER, NatsConnection, NatsSession
 from rheos.connectors.nats.stream_pull import StreamEnds, StreamMessage, StreamPull, stream_ends
 from rheos.connectors.outage_patience import Patience
@@ -22,7 +22,7 @@ _ROOM_WITHIN_S = 1.0
 _END_WITHIN_S = 10.0
 
 
-class StreamSplit(msgspec.Struct, frozen=True, array_like=True):
+class JetStreamSplit(msgspec.Struct, frozen=True, array_like=True):
     """Payload of a split."""
 
     stream: str
@@ -41,7 +41,7 @@ class StreamRows:
     """Configuration of the rows to read. Frozen: it is sent to the workers."""
 
     options: NatsOptions
-    decoding: MessageDecoding
+    decoding: NatsDecoding
     subject: str | None
     continues: bool
     """Whether to continue after messages were removed."""
@@ -58,7 +58,11 @@ class StreamReading:
     """
 
     def __init__(
-        self, of: StreamRows, split: StreamSplit, position: MessagePosition | None, ctx: ReaderContext
+        self,
+        of: StreamRows,
+        split: JetStreamSplit,
+        position: MessagePosition | None,
+        ctx: ReaderContext,
     ) -> None:
         self._of = of
         self._split = split
@@ -74,10 +78,10 @@ class StreamReading:
         self._thread: threading.Thread | None = None
         self._ctx = ctx
 
-    def start(self) -> StreamReader:
+    def start(self) -> JetStreamReader:
         """Start the thread, and return the reader of its rows."""
         self._thread = thread(self._run, "rheos-nats")
-        reader = StreamReader(self, self._buffer, self._at, self._ctx, self._split.stream)
+        reader = JetStreamReader(self, self._buffer, self._at, self._ctx, self._split.stream)
         self._thread.start()
         return reader
 
@@ -186,7 +190,7 @@ class StreamReading:
             self._is_behind = False
 
 
-class StreamReader(MessageReader):
+class JetStreamReader(MessageReader):
     """Reader of one stream."""
 
     def __init__(
