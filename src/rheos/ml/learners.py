@@ -1,4 +1,4 @@
-"""Training and prediction with River's or scikit-learn's models, behind one interface."""
+"""Training and prediction with River's or scikit-learn's models through one interface."""
 
 from __future__ import annotations
 

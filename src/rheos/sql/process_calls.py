@@ -196,7 +196,7 @@ def _check_time(sql: SqlText, relation: SqlRelation, node: exp.Expr) -> None:
 def _with_keys(
     sql: SqlText, relation: SqlRelation, table: TableArgument
 ) -> tuple[PlanNode, tuple[str, ...]]:
-    """Return the rows and the columns by which they are partitioned: a constant if there are none."""
+    """Return the rows and the columns that partition them: a constant without PARTITION BY."""
     plan, scope = relation.plan, NameScope(sql, relation.tables)
     keys = [scope.column(each).expr.meta.output_name() for each in table.args["keys"]]
     if keys:

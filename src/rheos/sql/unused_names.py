@@ -6,7 +6,7 @@ from collections.abc import Container
 
 
 def unused_name(name: str, names: Container[str], suffix: str = "_") -> str:
-    """Return `name`, with the suffix as often as needed, so that it is none of `names`."""
+    """Return `name`, with the suffix as often as needed, until `names` does not contain it."""
     while name in names:
         name += suffix
     return name

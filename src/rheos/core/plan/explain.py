@@ -1,4 +1,4 @@
-"""Descriptions of a plan: as text, and as a diagram."""
+"""Descriptions of a plan: a string, and a diagram."""
 
 from __future__ import annotations
 
