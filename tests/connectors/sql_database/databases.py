@@ -105,7 +105,7 @@ class Job:
 
     def stage(self, *rows: tuple[Any, ...]) -> list[bytes]:
         """Write rows, and pass a barrier."""
-        columns = list(zip(*rows, strict=True)) or [[] for _ in self.schema]
+        columns: list[Any] = list(zip(*rows, strict=True)) or [[] for _ in self.schema]
         arrays = [
             pa.array(values, kind) for values, kind in zip(columns, self.schema.types, strict=True)
         ]
