@@ -14,6 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from rheos.sql.chains import with_halved_chains
 from rheos.sql.dialect_meanings import with_meanings
+from rheos.sql.element_queries import with_element_queries
 from rheos.sql.option_hints import OptionHintParser, with_option_hints
 from rheos.sql.ordered_aggregates import with_groups_inside
 from rheos.sql.plain_conditions import with_plain_conditions
@@ -234,7 +235,8 @@ def _parsed(sql: SqlText, dialect: SourceDialect, start: int, stop: int) -> list
     read = _with_explained_sets(read)
     statements = [each for each in read if each is not None and not isinstance(each, _NOTHING)]
     statements = [with_meanings(sql, each, dialect) for each in statements]
-    for statement in map(with_plain_conditions, map(with_groups_inside, statements)):
+    statements = [with_plain_conditions(with_groups_inside(each)) for each in statements]
+    for statement in map(with_element_queries, statements):
         _check_levels(sql, with_halved_chains(statement))
     return statements
 

@@ -131,6 +131,15 @@ class _Names:
         return rows.numbered(place) if self.is_numbered else rows
 
 
+def elements_of(compiler: Compiler, node: exp.Unnest) -> tuple[RowsOfCall, str | None]:
+    """Return the rows of UNNEST in FROM, with their names in the query, and the name of the table.
+    Raise ProgramError or SchemaError."""
+    names, call = _Names.of(compiler.sql, node), _call(node)
+    function = call.name.casefold()
+    assert isinstance(call, exp.Anonymous)
+    return names.given(compiler.sql, GENERATORS[function](compiler, call), function), names.table
+
+
 def lateral(sql: SqlText, left: SqlRelation, node: exp.Expr, *, outer: bool) -> SqlRelation:
     """Return each row once for every row of its table; with `outer`, once if the table is empty."""
     names, call = _Names.of(sql, node), _call(node)

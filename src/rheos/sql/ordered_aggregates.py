@@ -404,6 +404,7 @@ def with_groups_inside(statement: exp.Expr) -> exp.Expr:
         if isinstance(ignoring.this, _OF_ONE_VALUE) and not isinstance(ignoring.parent, exp.Window):
             ignoring.replace(ignoring.this)
     for some in [*statement.find_all(exp.Any)]:
-        if not isinstance(some.parent, exp.Binary):  # The aggregate, not a comparison with ANY.
+        is_compared = isinstance(some.parent, exp.Predicate) and some.arg_key == "expression"
+        if not is_compared:  # The aggregate, not a comparison with ANY.
             some.replace(exp.LogicalOr(this=some.this.unnest()))
     return statement

@@ -13,6 +13,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.sql import types
+from rheos.sql.element_queries import ElementQuery
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.generated_columns import generators_in, with_generators
 from rheos.sql.laterals import exploded, is_lateral, lateral, lateral_join
@@ -23,6 +24,7 @@ from rheos.sql.text import SqlText, as_sql
 from rheos.sql.unused_names import unused_name
 
 _SUPPORTED = {"expressions", "from_", "joins", "laterals", "where", "kind"}
+_NOT_OF_ONE_ROW = (exp.AggFunc, exp.Window, exp.Subquery)
 _JOINED = "write CROSS JOIN LATERAL (...), or LEFT JOIN UNNEST(t.items) AS i ON TRUE"
 
 
@@ -95,7 +97,8 @@ def _selected_rows(sql: SqlText, left: SqlRelation, query: exp.Expr) -> tuple[Pl
         if clause and name not in _SUPPORTED:
             at = clause[0] if isinstance(clause, list) else clause
             raise sql.error(f"LATERAL over the values of a row does not support {name.upper()}", at)
-    wrong = next(query.find_all(exp.AggFunc, exp.Window, exp.Subquery), None)
+    parts = query.walk(prune=lambda part: isinstance(part, ElementQuery))
+    wrong = next((part for part in parts if isinstance(part, _NOT_OF_ONE_ROW)), None)
     if wrong is not None:
         raise sql.error(
             f"LATERAL over the values of a row does not support {as_sql(wrong)}",

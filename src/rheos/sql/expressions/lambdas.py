@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import cast
+from typing import TypeAlias, cast
 
 import polars as pl
 from sqlglot import exp
@@ -28,6 +28,9 @@ from rheos.sql.map_joins import KEY, OTHER_VALUE, VALUE, join_maps
 from rheos.sql.text import kind
 
 _SUM, _ELEMENT, _OTHER, _ENTRY = "accumulated", "element", "other element", "entry"
+
+ElementColumn: TypeAlias = tuple[Callable[[pl.Expr], pl.Expr], pl.DataType]
+"""Function that computes a column from an element, and the column's type."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,11 @@ class _Parameters:
         self.of_row[name] = value
         return Typed(self.read(name), value.type, node)
 
+    @property
+    def compiler(self) -> Compiler:
+        """Return the compiler of bodies."""
+        return replace(self.outside, columns=self, instead=lambda each: None, reached=())
+
     def compile(self, body: exp.Expr) -> Typed:
         named = body.transform(
             lambda part: (
@@ -61,8 +69,7 @@ class _Parameters:
                 else part
             )
         )
-        inside = replace(self.outside, columns=self, instead=lambda each: None, reached=())
-        return inside.compile(named)
+        return self.compiler.compile(named)
 
 
 def _names(
@@ -154,6 +161,32 @@ def _zipped(
         [value.expr for value in columns.values()],
         pl.List(pl.Struct({**of_element, PLACE: types.INT})),
     )
+
+
+class Elements:
+    """The elements of a list as rows, whose expressions may read columns of the outer row."""
+
+    def __init__(self, outside: Compiler, values: Typed, columns: Mapping[str, ElementColumn]) -> None:
+        """Create the rows.
+
+        Args:
+            outside: Compiler of the outer row.
+            values: The list.
+            columns: Columns of the rows by their names in lower case.
+        """
+        read = pl.element().struct.field
+        typed = {
+            name: Typed(of(read(_ELEMENT)), kind, values.node) for name, (of, kind) in columns.items()
+        }
+        self._outside, self._values = outside, values
+        self._parameters = _Parameters(outside, typed, read)
+        self.compiler = self._parameters.compiler
+        """Compiler of expressions over the rows, which `pl.element()` is."""
+
+    def rows(self) -> pl.Expr:
+        """Return the list of rows, with all that the expressions compiled so far read."""
+        node, lists = self._values.node, {_ELEMENT: self._values}
+        return _zipped(self._outside, node, lists, self._parameters, copies=True)
 
 
 def _of_entries(
