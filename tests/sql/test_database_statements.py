@@ -85,7 +85,7 @@ WRONG = {
         "'x' is not a valid INT"
     ),
     "CREATE TABLE t (at TIMESTAMP); CREATE VIEW v AS SELECT * FROM t WHERE at > now()": (
-        "for recent rows, use windows"
+        "write WATERMARK FOR"
     ),
     "CREATE TABLE t (at TIMESTAMP); CREATE VIEW v AS SELECT COUNT(*) FROM "
     "TUMBLE(t, at, INTERVAL '1' HOUR)": "write WATERMARK FOR",

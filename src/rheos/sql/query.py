@@ -62,6 +62,7 @@ from rheos.sql.set_operations import NO_END, set_operation
 from rheos.sql.set_statement import time_to_live
 from rheos.sql.stars import columns_of_star, star_of, with_counted_columns
 from rheos.sql.syntax_errors import WINDOWS
+from rheos.sql.temporal_filters import is_temporal, temporally_filtered
 from rheos.sql.text import SqlText, as_sql, number_of
 from rheos.sql.values import typed_value_rows, value_rows
 from rheos.sql.window_clauses import OverClauses
@@ -202,6 +203,8 @@ class Planner:
         window = group_window(self.sql, node)
         where = node.args.get("where")
         conditions = [] if where is None else few_parts(where.this)
+        temporal = [each for each in conditions if is_temporal(each)]
+        conditions = [each for each in conditions if not is_temporal(each)]
         conditions, members = _split_conditions(conditions)
         relation = self._join_tables(node, conditions)
         named_by_text(node)
@@ -213,6 +216,7 @@ class Planner:
             self.sql, relation, [each for each in conditions if each not in simple]
         )
         relation = self._filter_rows(relation, calling)
+        relation = temporally_filtered(self.sql, relation, temporal)
         # Semi-joins come before anti-joins.
         for each in sorted(members, key=lambda each: each.absent):
             relation = with_membership(self, relation, each)

@@ -348,6 +348,6 @@ def not_repeatable(compiler: Compiler, node: exp.Expr) -> ProgramError:
     return compiler.sql.error(
         f"{kind(node)} would return other values after a failure",
         node,
-        "compute it upstream of the job, or in a function: stream.map(...); for recent rows, use "
-        "windows of event time, or OVER (... RANGE BETWEEN INTERVAL '1' DAY PRECEDING AND CURRENT ROW)",
+        "compute it upstream of the job, or in a function: stream.map(...); for recent rows, write "
+        "WHERE now() <= ts + INTERVAL '1' DAY, or use windows of event time",
     )
