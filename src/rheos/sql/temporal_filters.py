@@ -54,7 +54,7 @@ _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.GTE: exp.LTE,
 }
 Shifts: TypeAlias = list[tuple[type[exp.Add | exp.Sub], exp.Expr]]
-"""What is added to now() and subtracted from it."""
+"""Intervals that are added to now() or subtracted from it."""
 
 
 class _DueChanges(KeyedBatchFunction):
