@@ -28,7 +28,7 @@ def _regexp_extract(args: Sequence[exp.Expr]) -> exp.Expr:
     return exp.RegexpExtract(**dict(zip(("this", "expression", "group"), args, strict=False)))
 
 
-def _some(args: list[exp.Expr]) -> exp.Expr:
+def _any_of_some(args: list[exp.Expr]) -> exp.Expr:
     """Return ANY: the aggregate, or the quantifier of `x = SOME(array)`, as its place decides."""
     return exp.Any(this=args[0]) if len(args) == 1 else exp.LogicalOr.from_arg_list(args)
 
@@ -42,7 +42,7 @@ class CallParser(DatabaseParser):
         "MEAN": exp.Avg.from_arg_list,
         "TRY_AVG": exp.Avg.from_arg_list,
         "STD": exp.StddevSamp.from_arg_list,
-        "SOME": _some,
+        "SOME": _any_of_some,
         "EVERY": exp.LogicalAnd.from_arg_list,
         "COLLECT": exp.ArrayAgg.from_arg_list,
         "QUANTILE_CONT": exp.PercentileCont.from_arg_list,
