@@ -172,7 +172,7 @@ def temporally_filtered(
     times = [column.name for column in plan.columns if column.role is ColumnRole.EVENT_TIME]
     if not times:
         raise sql.error(
-            "now() is the event time of the rows, but these have none", conditions[0], SET_EVENT_TIME
+            "now() is the event time, but these rows lack it", conditions[0], SET_EVENT_TIME
         )
     compiler = Compiler(sql, NameScope(sql, relation.tables))
     firsts: list[pl.Expr] = []

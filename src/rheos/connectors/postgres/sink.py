@@ -20,7 +20,7 @@ from rheos.connectors.postgres.target_table import (
     create_table,
     find_table,
 )
-from rheos.connectors.postgres.writing import StagedRowsCommitter, TableStagingWriter, TableTarget
+from rheos.connectors.postgres.writing import PostgresTarget, StagedRowsCommitter, TableStagingWriter
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.connectors.schemas import check_changes_key
 from rheos.core.errors import InternalError, ProgramError, SchemaError
@@ -97,7 +97,7 @@ class PostgresSink(Sink):
     staging_schema: str | None
     gone: str | None = None
     """In a changelog: boolean column that marks rows which delete the row with their key."""
-    target: TableTarget | None = None
+    target: PostgresTarget | None = None
     """Target table; None until the sink is prepared."""
 
     def of_changes(self, key: Sequence[str], delete: str) -> PostgresSink:
@@ -129,7 +129,7 @@ class PostgresSink(Sink):
         finally:
             session.close()
 
-    def _make_target(self, session: ServerSession, rows: pa.Schema) -> TableTarget:
+    def _make_target(self, session: ServerSession, rows: pa.Schema) -> PostgresTarget:
         schema = pa.schema([field for field in rows if field.name != self.gone])
         found = find_table(session, self.table)
         if found is None:
@@ -142,7 +142,7 @@ class PostgresSink(Sink):
             check_unique(session, found, self.key)
         staging = self.staging_schema or found.schema
         make_epochs(session, staging)
-        return TableTarget(self.options, self.key, found, staging, self.gone)
+        return PostgresTarget(self.options, self.key, found, staging, self.gone)
 
     def staged(self, folder: str) -> PostgresSink:
         assert self.target is not None, "a sink is prepared before it is staged"

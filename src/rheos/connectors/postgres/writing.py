@@ -59,7 +59,7 @@ _COLUMN = re.compile(r"line \d+, column ([^:]+)")
 
 
 @dataclass(frozen=True, repr=False)
-class TableTarget:
+class PostgresTarget:
     """Configuration of the table for writers and committers."""
 
     options: ServerOptions
@@ -79,7 +79,7 @@ class TableTarget:
         """Return the beginning of error messages."""
         return f"the table {self.table} cannot be written"
 
-    def in_folder(self, folder: str) -> TableTarget:
+    def in_folder(self, folder: str) -> PostgresTarget:
         return replace(self, owner=owner_of(folder), folder=folder)
 
 
@@ -90,7 +90,7 @@ class TableStagingWriter(SinkWriter):
     until a commit has succeeded.
     """
 
-    def __init__(self, target: TableTarget, ctx: SinkContext) -> None:
+    def __init__(self, target: PostgresTarget, ctx: SinkContext) -> None:
         self._target = target
         self._ctx = ctx
         self._name = uuid4().hex[:12]
@@ -270,7 +270,7 @@ class TableStagingWriter(SinkWriter):
 class StagedRowsCommitter(Committer):
     """Committer that moves staged rows to the target, each epoch in a transaction."""
 
-    def __init__(self, target: TableTarget, *, retries: bool = True) -> None:
+    def __init__(self, target: PostgresTarget, *, retries: bool = True) -> None:
         self._target = target
         self._spilled = SpilledStaging(target.folder)
         self.session = RetryingSession(target.options, target.doing, retries=retries)
@@ -321,7 +321,7 @@ class StagedRowsCommitter(Committer):
 class OwnRowsCommitter(StagedRowsCommitter):
     """Committer of a task, for the epochs of its own writer. Its caller retries."""
 
-    def __init__(self, target: TableTarget, room: StagingRoom) -> None:
+    def __init__(self, target: PostgresTarget, room: StagingRoom) -> None:
         super().__init__(target, retries=False)
         self._room = room
         self.commits = 0
@@ -341,7 +341,7 @@ class OwnRowsCommitter(StagedRowsCommitter):
         self.commits += 1
 
 
-def refused_row(error: Any, target: TableTarget, stage: str, rows: Batch, row: int) -> RheosError:
+def refused_row(error: Any, target: PostgresTarget, stage: str, rows: Batch, row: int) -> RheosError:
     """Return the error of a refused row, from PostgreSQL's error about the table `stage`."""
     named = _COLUMN.search(error.diag.context or "")
     column = error.diag.column_name or (named and named[1])
