@@ -96,7 +96,7 @@ def test_a_filter_of_postgresql_and_groups_over_the_rows() -> None:
         ("SELECT k FROM events WHERE at BETWEEN expires AND now()", "one side of this BETWEEN"),
         ("SELECT k FROM events WHERE now() - INTERVAL '1' MONTH < at", "no fixed length"),
         ("SELECT k FROM events WHERE now() > k", "is compared with a DATE or TIMESTAMP"),
-        ("SELECT k FROM (SELECT k, expires FROM events) WHERE now() < expires", "these have none"),
+        ("SELECT k FROM (SELECT k, expires FROM events) WHERE now() < expires", "these rows lack it"),
         (
             "SELECT k FROM (SELECT k, MAX(at) AS at FROM events GROUP BY k) WHERE now() < at",
             "takes append-only rows",
