@@ -17,6 +17,7 @@ ENGINE_COUNTERS = frozenset(
             "outside_windows",
             "refused",
             "rejected",
+            "removed",
             "retries",
         ),
         *("senders_gone", "server_away", "skipped", "splits_found", "stale", "timeouts", "trimmed"),
