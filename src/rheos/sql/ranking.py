@@ -47,6 +47,7 @@ from rheos.sql.plan import (
 )
 from rheos.sql.text import SqlText, as_sql
 from rheos.sql.unused_names import unused_name
+from rheos.sql.unused_names import unused_name
 from rheos.sql.window_clauses import OverClause
 from rheos.sql.windows import OF_WINDOWS, is_clock, windowed_below, without_windows
 
@@ -119,7 +120,8 @@ def ranked(
     exprs.append(by)
     columns.append(SqlColumn(_BY, types.of_expression(by, plan.columns)))
     input = projected(source, tuple(exprs), tuple(columns))
-    rank = SqlColumn(item.alias or as_sql(node), types.BIGINT, ColumnRole.RANK)
+    taken = [column.name for column in (*plan.columns, *columns)]
+    rank = SqlColumn(unused_name(item.alias or as_sql(node), taken), types.BIGINT, ColumnRole.RANK)
     if arrival is not None and (window is not None or source.changes is not None):
         raise sql.error(
             "PROCTIME() orders append-only rows, and not those of a window", order, _BY_EVENT_TIME

@@ -142,6 +142,8 @@ def justify_hours(compiler: Compiler, node: exp.Anonymous) -> Typed:
 def justify_days(compiler: Compiler, node: exp.Anonymous) -> Typed:
     """Compile JUSTIFY_DAYS: 30 days become a month."""
     [value] = compiler.given(node, [_LENGTH])
+    if value.type == types.NULL:
+        value = compiler.cast(value, types.INTERVAL)
     made = calendar_intervals.justified(value.expr, value.type)
     return Typed(made, types.CALENDAR_INTERVAL, node)
 
