@@ -30,7 +30,11 @@ def _regexp_extract(args: Sequence[exp.Expr]) -> exp.Expr:
 
 def _any_of_some(args: list[exp.Expr]) -> exp.Expr:
     """Return ANY: the aggregate, or the quantifier of `x = SOME(array)`, as its place decides."""
-    return exp.Any(this=args[0]) if len(args) == 1 else exp.LogicalOr.from_arg_list(args)
+    if len(args) != 1:
+        return exp.LogicalOr.from_arg_list(args)
+    made = exp.Any(this=args[0])
+    made.meta[WRITTEN_NAME] = "SOME"
+    return made
 
 
 class CallParser(DatabaseParser):

@@ -406,5 +406,7 @@ def with_groups_inside(statement: exp.Expr) -> exp.Expr:
     for some in [*statement.find_all(exp.Any)]:
         is_compared = isinstance(some.parent, exp.Predicate) and some.arg_key == "expression"
         if not is_compared:  # The aggregate, not a comparison with ANY.
-            some.replace(exp.LogicalOr(this=some.this.unnest()))
+            made = exp.LogicalOr(this=some.this.unnest())
+            made.meta.update(some.meta)
+            some.replace(made)
     return statement
