@@ -47,7 +47,6 @@ from rheos.sql.plan import (
 )
 from rheos.sql.text import SqlText, as_sql
 from rheos.sql.unused_names import unused_name
-from rheos.sql.unused_names import unused_name
 from rheos.sql.window_clauses import OverClause
 from rheos.sql.windows import OF_WINDOWS, is_clock, windowed_below, without_windows
 
