@@ -259,7 +259,7 @@ def test_an_unpicklable_sink_is_noticed() -> None:
 # --- existing sinks -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("end", "types"), [("parquet", 17), ("jsonl", 14), ("csv", 12)])
+@pytest.mark.parametrize(("end", "types"), [("parquet", 17), ("jsonl", 15), ("csv", 12)])
 def test_file_sinks_keep_the_rules(tmp_path: Path, end: Any, types: int) -> None:
     def make(name: str, schema: pa.Schema) -> Any:
         return rh.files.sink(tmp_path / name, format=end), lambda: rows_in(tmp_path / name, end, schema)
