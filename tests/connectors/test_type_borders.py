@@ -1,4 +1,4 @@
-"""The page has what becomes of each type at each border. To write it:
+"""The page shows how each type crosses each border. To write it:
 python -m tests.connectors.test_type_borders"""
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ SAMPLES: dict[str, Sample] = {
 
 
 def outcome(border: Border, sample: Sample) -> str:
-    """Return what becomes of a type and its values, in the words of the page."""
+    """Return how a type and its values cross a border, in the words of the page."""
     names = [*sample.values]
     behind = _behind(border, sample, names)
     errors: list[str] = []

@@ -14,7 +14,7 @@ def unansi(spark: Any) -> Iterator[Any]:
     said = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "false",
-        # The default of Spark 4. In 3.5 a text that an older parser would accept is an error.
+        # The default of Spark 4. In 3.5 a string that an older parser would accept is an error.
         "spark.sql.legacy.timeParserPolicy": "CORRECTED",
         # Hundreds of columns are too many for one method of Java.
         "spark.sql.codegen.wholeStage": "false",

@@ -28,7 +28,13 @@ import msgspec
 import pyarrow as pa
 
 from rheos.connectors.files.folder import SinkFolder
-from rheos.connectors.staged_files import StagedFileWriter, StagedRowsFile, StagingRoom, read_staged
+from rheos.connectors.staged_files import (
+    StagedFileWriter,
+    StagedRowsFile,
+    StagingRoom,
+    read_staged,
+    staging_error,
+)
 from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.errors import CheckpointError, UnavailableError, UnrestorableError
@@ -295,12 +301,8 @@ class SpillingWriter(SinkWriter):
         return True
 
     def _unwritable(self, error: OSError) -> CheckpointError:
-        return CheckpointError(
-            f"rows could not be staged in {self._sink.folder} while the target is unavailable: {error}",
-            operator=self._ctx.name,
-            hint="check that the disk of the checkpoint directory is not full, and that the job's "
-            "user may write there",
-        )
+        where = f"rows could not be staged in {self._sink.folder} while the target is unavailable"
+        return staging_error(where, error, self._ctx.name)
 
 
 class SpilledCommitter(Committer):

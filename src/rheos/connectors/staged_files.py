@@ -31,7 +31,21 @@ import pyarrow as pa
 
 from rheos.connectors.files.checksummed_files import CheckedFile, ChecksummingFile
 from rheos.connectors.files.folder import SinkFolder
+from rheos.core.errors import CheckpointError
 from rheos.core.protocol.elements import Batch
+
+# --- errors -----------------------------------------------------------------------------------------
+
+
+def staging_error(where: str, error: OSError, operator: str) -> CheckpointError:
+    """Return the error of a writer that cannot stage. `where` names what it stages, and the folder."""
+    return CheckpointError(
+        f"{where}: {error}",
+        operator=operator,
+        hint="check that the disk of the checkpoint directory is not full, and that the job's "
+        "user may write there",
+    )
+
 
 # --- limit of what a writer stages
 # ----------------------------------------------------------------------

@@ -251,7 +251,7 @@ class Planner:
         if ranks:
             clause = OverClauses.of(self.sql, node).clause(ranks[0].unalias())
             plan, rank = ranked(self.sql, compiler, ranks[0], clause, plan)
-            if any(True for item in node.expressions for _ in over_calls(item)):
+            if [call for item in node.expressions for call in over_calls(item)]:
                 plan = numbered(self.sql, plan, self.ttl)
             written, before = ranks[0].unalias(), compiler.instead
             compiler = replace(compiler, instead=lambda each: rank if each is written else before(each))

@@ -118,7 +118,7 @@ class TemporalFilter(PlanNode):
         return of.restored(with_changes(made, self.changes), self.changes)
 
     def _changes_of(self, rows: DataStream) -> DataStream:
-        """Return the changes of each row, with their times. A row that never passes has none."""
+        """Return the changes of each row, with their times; no change of a row that never passes."""
         at, gone = _milliseconds(pl.col(self.time), self.input, self.time), self.gone
         if self.first is not None:
             # A null moment is no moment: the comparison with it is null.

@@ -28,7 +28,7 @@ class SimulatedSnapshots:
     properties: dict[str, int] = field(default_factory=dict)
     written: int = 0
     versions: list[Version] = field(default_factory=lambda: [Version({}, {})])
-    """What the snapshots had, in their order; those that have expired, too."""
+    """Versions of the snapshots in their order, including expired ones."""
     removed: set[str] = field(default_factory=set)
     """Sinks whose property was removed. A program that also expires their snapshots breaks IC6."""
     with_property: bool = True

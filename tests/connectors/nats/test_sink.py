@@ -30,7 +30,7 @@ from tests.connectors.ports import batch_of, sink_context
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
 JSON: dict[str, Any] = {"format": rh.formats.json()}
 AT_ROW: dict[int, Callable[[], None]] = {}
-"""What happens when the job comes to a row, once."""
+"""Actions by the number of a row: the job runs each once, when it reaches the row."""
 
 
 def passed(row: Any) -> Any:

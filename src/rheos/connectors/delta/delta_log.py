@@ -22,7 +22,6 @@ from rheos.connectors.delta.delta_table import (
 )
 from rheos.connectors.delta.registration import CONNECTOR
 from rheos.connectors.delta.table_files import DeltaTableFiles
-from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.table_log.epoch_append import (
     Append,
     StagedDataFile,
@@ -30,7 +29,7 @@ from rheos.connectors.table_log.epoch_append import (
     UncertainAppendError,
 )
 from rheos.connectors.table_log.table_files import LiveFile
-from rheos.core.errors import ConfigurationError, RheosError, SchemaError, UnrestorableError
+from rheos.core.errors import ConfigurationError, RheosError, SchemaError
 
 
 @dataclass(frozen=True)
@@ -53,12 +52,7 @@ class DeltaLog:
         target = self.target
         with reading_or_writing(target.folder):
             table = CONNECTOR.client().DeltaTable(table_uri(target.folder))
-        if str(table.metadata().id) != target.identity:
-            raise UnrestorableError(
-                f"the table {target.folder} was replaced by another one while the job ran",
-                hint="restore the old table, or start the job without its checkpoints, which appends "
-                "all rows to the new one",
-            )
+        target.check_identity(str(table.metadata().id))
         try:
             check_writable(table, target.folder, rewrites=bool(target.key))
             fitted_target(table, target.folder, target.staged, target.partition_by)
@@ -77,15 +71,7 @@ class DeltaLog:
             UncertainAppendError: another writer was first, or the outcome is unknown.
             UnrestorableError: a file is missing (DL4).
         """
-        folder = SinkFolder(self.target.folder)
-        for file in action.files:
-            if not folder.exists(file.path):
-                raise UnrestorableError(
-                    f"{folder.path(file.path)} ({file.rows} rows) is lost: the file does not exist, "
-                    "and the table does not contain it",
-                    hint="check whether the table was vacuumed with a short retention while the job "
-                    "was down; restore the file, or start the job from an earlier savepoint",
-                )
+        self.target.check_files(action.files, "the table was vacuumed with a short retention")
         self.write(action.snapshot.version, action.checkpoint, action.files)
 
     def files(self, version: Any) -> DeltaTableFiles:

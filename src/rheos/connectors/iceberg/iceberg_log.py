@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.iceberg.catalogs import OneAttemptCatalog
 from rheos.connectors.iceberg.columns import FIELD_ID
 from rheos.connectors.iceberg.iceberg_table import (
@@ -25,7 +24,7 @@ from rheos.connectors.table_log.epoch_append import (
     UncertainAppendError,
 )
 from rheos.connectors.table_log.table_files import LiveFile
-from rheos.core.errors import RheosError, SchemaError, UnrestorableError
+from rheos.core.errors import RheosError, SchemaError
 
 _MANY_MANIFESTS = 100
 """Number of manifests above which they are merged, as the table's property has it by default."""
@@ -60,12 +59,7 @@ class IcebergLog:
 
     def _check(self, table: Any) -> None:
         target = self.target
-        if str(table.metadata.table_uuid) != target.identity:
-            raise UnrestorableError(
-                f"the table {target.name} was replaced by another one while the job ran",
-                hint="restore the old table, or start the job without its checkpoints, which appends "
-                "all rows to the new one",
-            )
+        target.check_identity(str(table.metadata.table_uuid))
         staged = {int(field.metadata[FIELD_ID]): field.name for field in target.staged}
         columns = {field.field_id: field for field in table.schema().fields}
         dropped = [name for field_id, name in staged.items() if field_id not in columns]
@@ -106,15 +100,7 @@ class IcebergLog:
             UncertainAppendError: another writer was first, or the outcome is unknown.
             UnrestorableError: a file is missing (IC4).
         """
-        folder = SinkFolder(self.target.folder)
-        for file in action.files:
-            if not folder.exists(file.path):
-                raise UnrestorableError(
-                    f"{folder.path(file.path)} ({file.rows} rows) is lost: the file does not exist, "
-                    "and the table does not contain it",
-                    hint="check whether orphan files of the table were removed while the job was down; "
-                    "restore the file, or start the job from an earlier savepoint",
-                )
+        self.target.check_files(action.files, "orphan files of the table were removed")
         self.write(action.snapshot.version, action.checkpoint, action.files)
 
     def files(self, version: Any) -> IcebergTableFiles:

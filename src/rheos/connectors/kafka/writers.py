@@ -17,6 +17,7 @@ from rheos.connectors.kafka.producing import Producing
 from rheos.connectors.kafka.records import RecordEncoder, RecordLayout
 from rheos.connectors.kafka.staged_epochs import EpochStaging
 from rheos.connectors.kafka.transactions import Transactions
+from rheos.connectors.staged_files import staging_error
 from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
 from rheos.core.errors import CheckpointError
 from rheos.core.protocol.elements import Batch
@@ -157,12 +158,8 @@ class ExactlyOnceWriter(SinkWriter):
             raise self._unwritable(error) from error
 
     def _unwritable(self, error: OSError) -> CheckpointError:
-        return CheckpointError(
-            f"records could not be staged in {self._folder}: {error}",
-            operator=self._ctx.name,
-            hint="check that the disk of the checkpoint directory is not full, and that the job's "
-            "user may write there",
-        )
+        where = f"records could not be staged in {self._folder}"
+        return staging_error(where, error, self._ctx.name)
 
 
 class AtLeastOnceWriter(SinkWriter):

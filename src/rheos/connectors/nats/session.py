@@ -62,7 +62,7 @@ class NatsConnection:
         if self.nats is not None:
             with contextlib.suppress(Exception):
                 self._loop.run_until_complete(asyncio.wait_for(self.nats.close(), _CLOSE_S))
-        # The client leaves tasks behind if it is closed while it connects.
+        # If the client is closed while it connects, its tasks are still running.
         left = asyncio.all_tasks(self._loop)
         for task in left:
             task.cancel()

@@ -32,7 +32,12 @@ from rheos.connectors.postgres.staged_rows import (
     together,
 )
 from rheos.connectors.postgres.target_table import TargetTable
-from rheos.connectors.staged_files import StagedFileWriter, StagedRowsFile, StagingRoom
+from rheos.connectors.staged_files import (
+    StagedFileWriter,
+    StagedRowsFile,
+    StagingRoom,
+    staging_error,
+)
 from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.connectors.backoff import Backoff
 from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
@@ -251,13 +256,8 @@ class TableStagingWriter(SinkWriter):
             raise self._unwritable(error) from error
 
     def _unwritable(self, error: OSError) -> CheckpointError:
-        return CheckpointError(
-            f"rows could not be staged in {self._target.folder} while the server is "
-            f"unavailable: {error}",
-            operator=self._ctx.name,
-            hint="check that the disk of the checkpoint directory is not full, and that the job's "
-            "user may write there",
-        )
+        where = f"rows could not be staged in {self._target.folder} while the server is unavailable"
+        return staging_error(where, error, self._ctx.name)
 
     def _fenced(self) -> FencedError:
         return FencedError(

@@ -27,6 +27,7 @@ from rheos.connectors.staged_files import (
     StagingRoom,
     clear_attempts,
     read_staged,
+    staging_error,
 )
 from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
 from rheos.core.errors import CheckpointError, UnrestorableError
@@ -143,12 +144,8 @@ class LedgerWriter(SinkWriter):
                 raise self._unwritable(error) from error
 
     def _unwritable(self, error: OSError) -> CheckpointError:
-        return CheckpointError(
-            f"rows could not be staged in {self._target.folder}: {error}",
-            operator=self._ctx.name,
-            hint="check that the disk of the checkpoint directory is not full, and that the job's "
-            "user may write there",
-        )
+        where = f"rows could not be staged in {self._target.folder}"
+        return staging_error(where, error, self._ctx.name)
 
 
 class LedgerCommitter(Committer):
@@ -278,7 +275,7 @@ def changes_of(
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """Return the rows to write, and the keys to delete before that; None without deletions.
 
-    Of several rows of a key, the last one counts. The rows are sorted by key, so that concurrent
+    The last row of each key counts. The rows are sorted by key, so that concurrent
     commits lock keys in the same order.
     """
     if not key:

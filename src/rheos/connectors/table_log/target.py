@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
 
+from rheos.connectors.files.folder import SinkFolder
+from rheos.connectors.table_log.epoch_append import StagedDataFile
+from rheos.core.errors import UnrestorableError
 from rheos.core.redaction import RedactedRepr
 
 
@@ -43,6 +47,35 @@ class TableTarget(RedactedRepr, ABC):
     def label(self) -> str:
         """Return the format and the name, such as "Delta table lake/orders"."""
         return f"{self.format} table {self.name}"
+
+    def check_identity(self, identity: str) -> None:
+        """Check that the table that is now in this place is this one. Raises UnrestorableError."""
+        if identity != self.identity:
+            raise UnrestorableError(
+                f"the table {self.name} was replaced by another one while the job ran",
+                hint="restore the old table, or start the job without its checkpoints, which appends "
+                "all rows to the new one",
+            )
+
+    def check_files(self, files: Iterable[StagedDataFile], cause: str) -> None:
+        """Check that data files exist before a version of the table names them (DL4, IC4).
+
+        Args:
+            files: the files.
+            cause: how such a file is usually lost, as a part of the error's hint.
+
+        Raises:
+            UnrestorableError: a file is missing.
+        """
+        folder = SinkFolder(self.folder)
+        for file in files:
+            if not folder.exists(file.path):
+                raise UnrestorableError(
+                    f"{folder.path(file.path)} ({file.rows} rows) is lost: the file does not exist, "
+                    "and the table does not contain it",
+                    hint=f"check whether {cause} while the job was down; restore the file, or start "
+                    "the job from an earlier savepoint",
+                )
 
     @property
     @abstractmethod
