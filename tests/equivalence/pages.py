@@ -708,7 +708,11 @@ def sql() -> dict[str, Wanted]:
             {"often": [{"bids": 60, "bidders": 5}], "first": list(_highest())},
             views={"often": _last_of_bids, "first": in_the_end},
         ),
-        "payments": Wanted({"answered": list(_answered())}),
+        "payments": Wanted(
+            # All bids are older than a minute when event time ends.
+            {"answered": list(_answered()), "recent": []},
+            views={"recent": _left_of_auctions},
+        ),
         "paid for": Wanted({"paid for": list(_paid_for())}, views={"paid for": _left}),
         "beside the mean": Wanted({"beside": list(_beside_the_mean())}),
     }
@@ -758,6 +762,9 @@ def ml() -> dict[str, Wanted]:
         "long rides": Wanted(
             {"long rides": [{"km": km, "expected": 2 * km} for km in (196.0, 197.0, 198.0, 199.0)]}
         ),
+        "by SQL": Wanted(
+            {"by SQL": [{"km": ride["km"], "expected": 2 * ride["km"]} for ride in rides]}
+        ),
         "serving": Wanted({"served": [{"km": ride["km"], "right": True} for ride in rides]}),
     }
 
@@ -779,6 +786,11 @@ def _drifts(rides: Sequence[Row]) -> Iterable[Row]:
 
 def _last_of_bids(found: pl.DataFrame) -> pl.DataFrame:
     last = found.unique("bids", keep="last", maintain_order=True)
+    return last.filter(pl.col("op") != "delete").drop("op")
+
+
+def _left_of_auctions(found: pl.DataFrame) -> pl.DataFrame:
+    last = found.unique("auction", keep="last", maintain_order=True)
     return last.filter(pl.col("op") != "delete").drop("op")
 
 
