@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import zlib
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -50,6 +52,14 @@ def pytest_configure(config: pytest.Config) -> None:
             config.addinivalue_line("filterwarnings", each)
     if config.getoption("--quick"):
         settings.load_profile("quick")
+    # Python looks for cycles after each 700 new objects, and half of the time in vain.
+    gc.set_threshold(50_000, 20, 50)
+
+
+def pytest_collection_finish() -> None:
+    """Exclude what stays until the end, such as tests and modules, from the search for cycles."""
+    gc.collect()
+    gc.freeze()
 
 
 _WORLDS = ("chaos", "equivalence", "ports", "simulation")
@@ -75,6 +85,7 @@ def _quick(items: list[pytest.Item]) -> list[pytest.Item]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Check that a file names the marks of its tests, by which scripts/test finds it."""
     _check_marks(items)
+    _thin(items)
     if config.getoption("--quick"):
         items[:] = _quick(items)
 
@@ -87,6 +98,18 @@ def _check_marks(items: list[pytest.Item]) -> None:
                 text = texts.get(item.path) or texts.setdefault(item.path, item.path.read_text())
                 if f"pytest.mark.{mark}" not in text:
                     raise pytest.UsageError(f"{item.path}: write pytest.mark.{mark} somewhere in it")
+
+
+def _thin(items: list[pytest.Item]) -> None:
+    """Mark cases of `thinned` tests as slow: all but the first, and about one of n others."""
+    begun: set[str] = set()
+    for item in items:
+        thinned = item.get_closest_marker("thinned")
+        if thinned is not None:
+            test = item.nodeid.partition("[")[0]
+            if test in begun and zlib.crc32(item.nodeid.encode()) % thinned.args[0] != 0:
+                item.add_marker(pytest.mark.slow)
+            begun.add(test)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-SOURCES = Path(__file__).parents[1] / "src"
+from tests.source_trees import SOURCES, source_trees
 
 
 def test_no_modules_import_each_other() -> None:
-    modules = {_name(file): file for file in SOURCES.rglob("*.py")}
+    modules = {_name(file): tree for file, tree in source_trees().items()}
     imports = {
-        name: {found for found in _imported(file, modules) if found != name}
-        for name, file in modules.items()
+        name: {found for found in _imported(tree, modules) if found != name}
+        for name, tree in modules.items()
     }
     try:
         TopologicalSorter(imports).prepare()
@@ -23,13 +23,13 @@ def test_no_modules_import_each_other() -> None:
 
 
 def _name(file: Path) -> str:
-    parts = file.relative_to(SOURCES).with_suffix("").parts
+    parts = file.relative_to(SOURCES.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imported(file: Path, modules: dict[str, Path]) -> Iterator[str]:
+def _imported(tree: ast.Module, modules: Mapping[str, ast.Module]) -> Iterator[str]:
     """Yield the modules that are imported with this one, without those for type checking alone."""
-    for node in ast.parse(file.read_text()).body:
+    for node in tree.body:
         match node:
             case ast.Import(names=names):
                 yield from (each.name for each in names if each.name in modules)

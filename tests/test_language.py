@@ -7,7 +7,7 @@ phrase that readers stumble over; a text may still need one, so only their numbe
 
 The pages also limit the number of sentences of more than `MOST_WORDS` words.
 
-After a change that removes some: `python tests/test_language.py` rewrites the list and prints the
+After a change that removes some: `python -m tests.test_language` rewrites the list and prints the
 numbers.
 """
 
@@ -23,6 +23,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.source_trees import source_trees
 
 ROOT = Path(__file__).parents[1]
 EXCEPTIONS = Path(__file__).with_name("language_exceptions.txt")
@@ -42,11 +44,6 @@ TURNS = re.compile(
 
 LIMITS = {"docstrings": 36, "comments": 7, "errors": 0, "pages": 61}
 """Maximum number of texts of each kind with a turn, which may only be lowered."""
-
-
-@cache
-def trees() -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_text()) for path in sorted(ROOT.glob("src/**/*.py"))}
 
 
 def docstrings_in(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
@@ -72,20 +69,20 @@ def docstrings() -> list[tuple[str, str]]:
     """The docstrings of the sources, each with `file:name`."""
     return [
         (f"{path.name}:{name.lstrip('.') or 'module'}", text)
-        for path, tree in trees().items()
+        for path, tree in source_trees().items()
         for name, text in docstrings_in(tree, "")
     ]
 
 
 def comments() -> Iterator[str]:
-    for path in trees():
+    for path in source_trees():
         for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
             if token.type == tokenize.COMMENT:
                 yield token.string.lstrip("# ")
 
 
 def errors() -> Iterator[str]:
-    for tree in trees().values():
+    for tree in source_trees().values():
         for node in ast.walk(tree):
             if isinstance(node, ast.Raise) and node.exc is not None:
                 for part in ast.walk(node.exc):

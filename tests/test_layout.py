@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.source_trees import source_trees
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     str(page.relative_to(ROOT))
@@ -70,8 +72,8 @@ def slug(heading: str) -> str:
 def test_no_two_public_classes_have_one_name() -> None:
     """Who searches for a class finds it, and two of one name in a file are no riddle."""
     places: defaultdict[str, list[str]] = defaultdict(list)
-    for file in sorted((ROOT / "src").rglob("*.py")):
-        for node in ast.parse(file.read_text()).body:
+    for file, tree in source_trees().items():
+        for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(f"{file.relative_to(ROOT)}:{node.lineno}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -9,12 +9,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "rheos"
+from tests.source_trees import SOURCES, source_trees
 
 
 def words(text: str) -> frozenset[str]:
@@ -107,24 +105,21 @@ def is_noun(word: str) -> bool:
 
 def modules() -> Iterator[tuple[str, str]]:
     """Yield the path and the name of each package and module."""
-    for file in sorted(SOURCE.rglob("*.py")):
+    for file in sorted(SOURCES.rglob("*.py")):
         path = file.parent if file.stem == "__init__" else file.with_suffix("")
         if path.name != "__main__":
-            yield str(path.relative_to(SOURCE)), path.name
+            yield str(path.relative_to(SOURCES)), path.name
 
 
-@cache
-def trees() -> dict[str, ast.Module]:
-    """Return the syntax of each module, by its path without suffix."""
-    return {
-        str(file.relative_to(SOURCE).with_suffix("")): ast.parse(file.read_text())
-        for file in sorted(SOURCE.rglob("*.py"))
-    }
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    """Yield the syntax of each module with its path without suffix."""
+    for file, tree in source_trees().items():
+        yield str(file.relative_to(SOURCES).with_suffix("")), tree
 
 
 def classes() -> Iterator[tuple[str, ast.ClassDef]]:
     """Yield each class with the path of its module. A protocol is named by what its classes do."""
-    for path, tree in trees().items():
+    for path, tree in trees():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and "Protocol" not in map(ast.unparse, node.bases):
                 yield path, node
@@ -156,7 +151,7 @@ def is_riddle(name: str) -> bool:
 def test_helpers_are_named_by_what_they_do() -> None:
     bad = {
         f"{path}:{node.lineno} {node.name}"
-        for path, tree in trees().items()
+        for path, tree in trees()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_riddle(node.name)
     }
@@ -166,7 +161,7 @@ def test_helpers_are_named_by_what_they_do() -> None:
 def test_values_are_named_by_nouns_not_by_verbs_of_speech() -> None:
     bad = {
         f"{path}:{node.lineno} {node.id}"
-        for path, tree in trees().items()
+        for path, tree in trees()
         for node in ast.walk(tree)
         if isinstance(node, ast.Name) and node.id in SPEECH
     }

@@ -7,7 +7,9 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src"
+from tests.source_trees import SOURCES, source_trees
+
+SOURCE = SOURCES.parent
 PUBLIC = ("rheos", "rheos.__main__", "rheos.testing.servers", "rheos.testing.chaos")
 """Modules that users import by their names, in addition to the entry points in pyproject.toml."""
 NOT_IMPORTED = {
@@ -16,7 +18,7 @@ NOT_IMPORTED = {
 
 
 def test_every_module_of_the_wheel_is_reached_from_a_public_one() -> None:
-    files = {_name(file): file for file in SOURCE.rglob("*.py")}
+    files = {_name(file): file for file in source_trees()}
     reached: set[str] = set()
     waiting = [*PUBLIC, *_entry_points()]
     while waiting:
@@ -40,7 +42,7 @@ def _entry_points() -> Iterator[str]:
 def _named_in(file: Path, module: str) -> Iterator[str]:
     """Modules that a file imports, or names in a string such as `rheos.cli.replay_process`."""
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(source_trees()[file]):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

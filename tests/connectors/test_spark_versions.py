@@ -5,18 +5,15 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import types as sql
 
-import rheos
 from rheos.connectors.spark import versions
+from tests.source_trees import SOURCES, source_trees
 
-SOURCES = Path(rheos.__file__).parent
 OURS = SOURCES / "connectors" / "spark" / "versions.py"
-TREES = {path: ast.parse(path.read_text()) for path in sorted(SOURCES.rglob("*.py"))}
 
 _OF_ONE_VERSION = ("spark.sql.classic", "pyspark.sql.classic")
 """Packages that only some versions have."""
@@ -48,7 +45,7 @@ def asks_for_a_version(node: ast.AST) -> bool:
 def test_no_other_module_checks_the_version_of_spark() -> None:
     found = [
         f"{path.relative_to(SOURCES)}:{node.lineno}"
-        for path, tree in TREES.items()
+        for path, tree in source_trees().items()
         if path != OURS
         for node in ast.walk(tree)
         if isinstance(node, ast.expr | ast.stmt | ast.alias) and asks_for_a_version(node)
@@ -108,7 +105,7 @@ def test_the_installed_version_has_every_name_that_is_used() -> None:
     """Run on the oldest version, this finds a function that only newer ones have."""
     used = {
         (owner, name): path.relative_to(SOURCES)
-        for path, tree in TREES.items()
+        for path, tree in source_trees().items()
         if path != OURS
         for owner, name in spark_names(tree)
     }
@@ -133,7 +130,7 @@ names here."""
 def test_no_method_of_later_versions_is_called_directly() -> None:
     found = [
         f"{path.relative_to(SOURCES)}:{node.lineno}"
-        for path, tree in TREES.items()
+        for path, tree in source_trees().items()
         if path != OURS
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr in _METHODS

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.source_trees import source_trees
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/troubleshooting.md").read_text()
 QUOTED = re.findall(r"\*\*`([^`]+)`\*\*", PAGE)
@@ -24,8 +26,8 @@ NOTHING = "\N{REPLACEMENT CHARACTER}"
 def strings() -> list[str]:
     """The strings of the sources. The values that f-strings format are left out of them."""
     found = []
-    for path in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for tree in source_trees().values():
+        for node in ast.walk(tree):
             if isinstance(node, ast.JoinedStr):
                 parts = [getattr(part, "value", NOTHING) for part in node.values]
                 found.append("".join(part if isinstance(part, str) else NOTHING for part in parts))
@@ -34,9 +36,14 @@ def strings() -> list[str]:
     return found
 
 
-def matches(line: str, text: str) -> bool:
+@cache
+def quotation(line: str) -> re.Pattern[str]:
     pattern = ".*".join(map(re.escape, line.split("…")))
-    return re.search(pattern.replace("Spark", f"(?:Spark|{NOTHING})"), text) is not None
+    return re.compile(pattern.replace("Spark", f"(?:Spark|{NOTHING})"))
+
+
+def matches(line: str, text: str) -> bool:
+    return quotation(line).search(text) is not None
 
 
 @pytest.mark.parametrize("line", QUOTED)
@@ -57,8 +64,9 @@ def test_a_message_of_why_that_the_page_quotes_exists(line: str) -> None:
 def explains(text: str, line: str) -> bool:
     """Return whether the line begins with the string, with values in it."""
     parts = text.split(NOTHING)
-    pattern = ".+?".join(map(re.escape, parts))
-    return sum(map(len, parts)) >= LITERAL_CHARS and re.match(pattern, line) is not None
+    if not line.startswith(parts[0]) or sum(map(len, parts)) < LITERAL_CHARS:
+        return False
+    return re.match(".+?".join(map(re.escape, parts)), line) is not None
 
 
 @pytest.mark.parametrize("line", FINDINGS)

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-import rheos
 from rheos.connectors.calls import file_systems
 from rheos.connectors.opensearch import client as opensearch
 from rheos.core.errors import ConfigurationError, TransportError, UnavailableError
 from rheos.formats import schema_registry
 from rheos.ops.control import alert_webhook
 from rheos.ops.servers import jars
+from tests.source_trees import SOURCES, source_trees
 
 WITHIN_S = 0.3
 TRICKLES_S = 0.02
@@ -150,11 +150,10 @@ def test_a_slow_server_over_tls_does_not_hold_a_client(
 
 def test_every_module_that_makes_requests_is_tested() -> None:
     """Check that CLIENTS has every module that imports an HTTP client, including those added later."""
-    tree = Path(rheos.__file__).parent
     found = set()
-    for path in tree.rglob("*.py"):
+    for path, tree in source_trees().items():
         names: set[str] = set()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -168,7 +167,7 @@ def test_every_module_that_makes_requests_is_tested() -> None:
             "rheos.connectors.calls.http_deadlines",
         )
         if any(name in asks or name.startswith("urllib3.") for name in names):
-            found.add(path.relative_to(tree).as_posix())
+            found.add(path.relative_to(SOURCES).as_posix())
     assert found - {"connectors/calls/http_deadlines.py"} == set(CLIENTS)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from rheos.core.operators.contract import OperatorSpec
 from tests.core.operators.test_bounds import kinds
+from tests.source_trees import SOURCES, source_trees
 
-SOURCE = Path("src/rheos")
 ENDS = {"SourceSpec", "SinkSpec"}
 """The ends of a program. Runtimes open their connectors, so they may look for these."""
 
@@ -38,9 +37,9 @@ def test_no_module_tests_the_kind_of_an_operator() -> None:
     assert {"WindowSpec", "ExpressionSpec", "IntervalJoinSpec", "ColumnSelectionSpec"} <= names
     found = [
         f"{path}:{line}: {name}"
-        for path in sorted(SOURCE.rglob("*.py"))
-        if not path.is_relative_to(SOURCE / "core" / "operators")
-        for line, name in asked(ast.parse(path.read_text()), names)
+        for path, tree in source_trees().items()
+        if not path.is_relative_to(SOURCES / "core" / "operators")
+        for line, name in asked(tree, names)
     ]
     assert not found, "make it a method of OperatorSpec:\n" + "\n".join(found)
 
