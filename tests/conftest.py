@@ -62,6 +62,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
+
+
 _WORLDS = ("chaos", "equivalence", "ports", "simulation")
 """Folders of tests that run whole jobs under faults: too slow for `--quick`."""
 _SERVERS = ("cassandra", "hdfs", "kafka", "mysql", "nats", "opensearch", "postgres", "redis", "servers")

@@ -208,6 +208,6 @@ FRAMES = [
     # Equal rows are as many results.
     Query(
         "SELECT channel, COUNT(*) OVER (PARTITION BY channel) AS n, ROW_NUMBER() OVER "
-        "(ORDER BY channel NULLS LAST) AS r FROM (SELECT channel FROM bids) AS t"
+        "(ORDER BY channel NULLS LAST) AS r FROM (SELECT channel FROM bids WHERE price < 250) AS t"
     ),
 ]

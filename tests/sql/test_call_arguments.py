@@ -36,9 +36,8 @@ def _calls(name: str) -> Iterator[str]:
         yield f"{name}(a, {odd})"
 
 
-@pytest.mark.parametrize(
-    "names", [OWN, pytest.param(OTHERS, marks=pytest.mark.slow)], ids=["own", "others"]
-)
+@pytest.mark.thinned(6)
+@pytest.mark.parametrize("names", [OWN[part::12] for part in range(12)], ids=lambda names: names[0])
 def test_a_call_with_any_arguments_is_planned_or_refused_at_its_place(names: list[str]) -> None:
     env = rh.Environment(runtime="simulated")
     env.register("edges", env.from_source(rh.collection(table(0).slice(0, 4))))
@@ -54,3 +53,8 @@ def test_a_call_with_any_arguments_is_planned_or_refused_at_its_place(names: lis
         except Exception as error:  # The test fails on any other error.
             wrong.append(f"{call}\n{error!r}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+def test_a_call_of_a_function_that_nothing_computes_is_refused_at_its_place() -> None:
+    test_a_call_with_any_arguments_is_planned_or_refused_at_its_place(OTHERS)

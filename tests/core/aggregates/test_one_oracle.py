@@ -376,11 +376,13 @@ def test_the_oracle_knows_every_aggregate() -> None:
     assert set(CASES) == set(KINDS)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", TYPES)
 def test_every_form_agrees_with_the_oracle(name: str) -> None:
     assert differences(name, sets_of(name), IN_API) == []
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", SQL_TYPES)
 def test_every_form_in_sql_agrees_with_the_oracle(name: str) -> None:
     assert differences(name, sets_of(name), IN_SQL) == []

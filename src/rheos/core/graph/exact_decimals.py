@@ -19,7 +19,7 @@ from typing import Any, Final
 import polars as pl
 
 from rheos.core.errors import ProgramError
-from rheos.core.graph import decimal_types, row_functions
+from rheos.core.graph import decimal_types, operation_trees, row_functions
 from rheos.core.graph.decimal_kernels import (
     DecimalArithmetic,
     DecimalComparison,
@@ -197,7 +197,7 @@ class _Part:
         self.tree = tree
         self._ask = ask
 
-    @cached_property
+    @property
     def kind(self) -> pl.DataType | None:
         """Return the type; None if Polars cannot determine it."""
         return self._ask(self.tree)
@@ -240,12 +240,55 @@ class _Scope:
         self, frame: pl.LazyFrame, as_columns: Callable[[Tree], Tree] = lambda tree: tree
     ) -> None:
         self._frame = frame
+        self._schema = frame.collect_schema()
         self._as_columns = as_columns
         """Replaces list elements and struct fields in a tree by columns of the frame."""
+        self._asked: dict[int, tuple[Tree, pl.DataType | None]] = {}
+        """The types of trees by their ids. The trees are kept, so an id is not used again."""
+        self._open: dict[int, tuple[Tree, bool]] = {}
         self.changed = False
 
     def _ask(self, tree: Tree) -> pl.DataType | None:
-        kinds = types_of(self._as_columns(tree), self._frame)
+        if id(tree) not in self._asked:
+            kind = self._type_of_operation(tree)
+            if kind is None or kind.is_nested():
+                kind = self._type_of_whole(tree)
+            self._asked[id(tree)] = (tree, kind)
+        return self._asked[id(tree)][1]
+
+    def _type_of_operation(self, tree: Tree) -> pl.DataType | None:
+        """Return the type by those of the operands: so a deep tree is not read again for each of its
+        parts. A nested type is not final, because it may contain the names of operands."""
+        placed: list[Tree] = []
+        kinds: list[pl.DataType] = []
+        for operand in operation_trees.operands(tree):
+            if "Literal" in operand or self._is_open(operand):
+                placed.append(operand)
+            elif (kind := self._ask(operand)) is not None:
+                placed.append(operation_trees.placeholder(len(kinds)))
+                kinds.append(kind)
+            else:
+                return None
+        return operation_trees.result_type(tree, placed, tuple(kinds)) if kinds else None
+
+    def _is_open(self, tree: Tree) -> bool:
+        """Return whether the value has no final type, such as the constant 1 + 2: the other operand
+        determines it."""
+        if id(tree) not in self._open:
+            operands = operation_trees.operands(tree)
+            is_open = operation_trees.is_open_literal(tree) or (
+                bool(operands) and "Cast" not in tree and all(map(self._is_open, operands))
+            )
+            self._open[id(tree)] = (tree, is_open)
+        return self._open[id(tree)][1]
+
+    def _type_of_whole(self, tree: Tree) -> pl.DataType | None:
+        if "Literal" in tree:
+            return operation_trees.literal_type(tree)
+        seen = self._as_columns(tree)
+        if isinstance(seen, dict) and seen.get("Column") in self._schema:
+            return self._schema[seen["Column"]]
+        kinds = types_of(seen, self._frame)
         return kinds[0] if len(kinds) == 1 else None
 
     def part(self, tree: Tree, *, strict: bool = True) -> _Part:
@@ -302,9 +345,8 @@ class _Scope:
         return branch
 
     def _part_of_kind(self, tree: Tree, kind: pl.DataType) -> _Part:
-        made = _Part(tree, self._ask)
-        made.__dict__["kind"] = kind
-        return made
+        self._asked[id(tree)] = (tree, kind)
+        return _Part(tree, self._ask)
 
     def _call(
         self,

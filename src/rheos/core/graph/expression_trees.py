@@ -127,13 +127,14 @@ def _spellings(value: float) -> Iterator[str]:
 
 def subtrees(tree: Tree) -> Iterator[Tree]:
     """Yield the tree and all parts within it, down to literals."""
-    yield tree
-    if isinstance(tree, dict) and "Literal" not in tree:
-        for branch in tree.values():
-            yield from subtrees(branch)
-    elif isinstance(tree, list):
-        for branch in tree:
-            yield from subtrees(branch)
+    waiting = [tree]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        if isinstance(part, dict) and "Literal" not in part:
+            waiting += reversed(part.values())
+        elif isinstance(part, list):
+            waiting += reversed(part)
 
 
 def is_constant(tree: Tree) -> bool:

@@ -132,6 +132,7 @@ def in_the_end(rows: Rows) -> Counter[tuple[Any, ...]]:
     return +found
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(
     ("how", "partners", "keyed"),
     [
@@ -177,7 +178,7 @@ def test_equal_rows_without_a_key_are_counted() -> None:
     rng = Random(11)
     script: list[Step] = []
     rows: tuple[list[Any], list[Any]] = ([], [])
-    for number in range(40):
+    for number in range(24):
         port = rng.randrange(2)
         row: dict[str, Any] = {"k": rng.randrange(2)}
         row |= {"r": 1, "b": 2.0} if port else {"l": rng.randrange(2), "a": None}
@@ -201,6 +202,7 @@ def test_equal_rows_without_a_key_are_counted() -> None:
     assert max(joined(*rows, "full", near).values()) > 1
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("how", ["inner", "full", "semi", "anti"])
 def test_append_only_rows_may_be_equal(how: Any) -> None:
     rng = Random(3)
