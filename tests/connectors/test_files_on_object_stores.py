@@ -60,6 +60,7 @@ def visible(url: str) -> list[int]:
     return sorted(json.loads(line)["n"] for line in lines)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("columns", [(), ("k",)], ids=["whole", "partitions"])
 def test_files_appear_with_their_checkpoint(bucket: str, columns: tuple[str, ...]) -> None:
     url = f"{bucket}/out"

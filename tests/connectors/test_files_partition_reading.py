@@ -69,6 +69,7 @@ def put(path: Path, *rows: dict[str, Any]) -> None:
 # --- the way there and back -------------------------------------------------------------------------
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("format", FORMATS, ids=str)
 @pytest.mark.parametrize(("kind", "values"), VALUES, ids=[str(kind) for kind, _ in VALUES])
 def test_a_source_reads_what_a_sink_has_written(

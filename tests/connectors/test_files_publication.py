@@ -147,6 +147,7 @@ def world(scheme: str, stores: dict[str, Any], faults: Faults | None = None, *co
     return World(scheme, stores[scheme], columns)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("columns", [(), ("k",)], ids=["whole", "partitions"])
 @pytest.mark.parametrize("scheme", STORES)
 @pytest.mark.parametrize("error", [KilledError, ConnectionError], ids=["killed", "no answer"])

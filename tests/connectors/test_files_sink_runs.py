@@ -55,6 +55,7 @@ def test_a_second_run_is_refused_adds_or_replaces(runtime: str, tmp_path: Path) 
     )
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("mode", ["error", "overwrite", "append"])
 def test_successive_attempts_and_drivers_are_one_run(mode: str, tmp_path: Path) -> None:
     def numbers(env: rh.Environment) -> rh.DataStream:

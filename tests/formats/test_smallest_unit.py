@@ -209,6 +209,7 @@ def test_a_payload_that_is_too_long_damages_no_other(
     assert decoded.rows.num_rows == 2
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(("case", "kind", "bad"), IN_LINES)
 @pytest.mark.parametrize("chunk_bytes", [5, 64, 1 << 20])
 def test_a_defect_in_a_file_of_lines_damages_only_that_line(

@@ -15,6 +15,7 @@ from tests.worlds.worlds import Climate, draw_world
 PROGRAMS = (CONNECTED, BROADCAST, FOLLOWED, RULED, RULED_ALWAYS)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 @pytest.mark.parametrize(
     ("climate", "seed"), [(Climate.STALLS, 1), (Climate.MOVES, 3)], ids=lambda value: str(value)

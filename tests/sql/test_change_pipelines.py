@@ -93,6 +93,7 @@ def remaining(rows: list[Row], key: str) -> list[tuple[Any, ...]]:
     return sorted(left.values(), key=repr)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("parallelism", [1, 3])
 def test_joined_changes_become_the_join_of_the_final_tables(

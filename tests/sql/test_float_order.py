@@ -103,6 +103,7 @@ RANKS = {
 }
 
 
+@pytest.mark.thinned(3)
 @KINDS
 @pytest.mark.parametrize("order", ["ASC", "DESC"])
 @pytest.mark.parametrize("place", RANKS)

@@ -213,6 +213,7 @@ CHANGES: dict[str, tuple[Callable[[UpsertJob], Any], list[tuple[Any, ...]]]] = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("change", CHANGES)
 def test_other_writers_between_look_and_write_are_respected(
     job: UpsertJob, monkeypatch: pytest.MonkeyPatch, change: str

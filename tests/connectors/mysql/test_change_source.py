@@ -173,6 +173,7 @@ KEYS = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("type", KEYS)
 def test_keys_of_all_types_divide_the_snapshot(
     database: Database, type: str, monkeypatch: pytest.MonkeyPatch
@@ -238,6 +239,7 @@ ALTERED = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("statement", ALTERED)
 def test_altered_tables_are_an_error(database: Database, statement: str) -> None:
     database.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(9))", "INSERT INTO t VALUES (1, '1')")

@@ -87,6 +87,7 @@ def run(seed: int) -> tuple[dict[int, Any], SimulatedServer, int]:
     return table, server, restarts
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("first", range(0, 100, 25))
 def test_changes_make_the_servers_table(first: int) -> None:
     for seed in range(first, first + 25):

@@ -204,6 +204,7 @@ def test_the_ledger_decides_after_a_lost_answer(
     assert sorted(database.rows("SELECT * FROM t")) == [("a", 1), ("b", 2)]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("death", DEATHS)
 @pytest.mark.parametrize("database", ON_SERVERS_IF_SLOW, indirect=True)
 def test_a_process_that_dies_within_a_commit_loses_and_repeats_nothing(

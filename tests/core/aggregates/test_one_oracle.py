@@ -426,6 +426,7 @@ def test_sums_of_strings_are_refused(called: str) -> None:
                 FORMS[called].build(env, streams, {kind: CASES[kind]})
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("called", FORMS)
 @pytest.mark.parametrize(
     ("name", "value", "limit"),

@@ -205,6 +205,7 @@ def operations_of(checkpoints: int, block: int) -> int:
     return store.operations - begun
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("block", [2, 3])
 @pytest.mark.parametrize("others", [1, 12])
 def test_a_driver_may_be_frozen_at_any_step(block: int, others: int) -> None:

@@ -308,6 +308,7 @@ def expected_totals(frame: Any) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("bounds", "first", "last"),
     [

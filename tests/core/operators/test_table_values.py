@@ -141,14 +141,15 @@ KINDS = [
 ]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("on_disk", [False, True])
 @pytest.mark.parametrize(("kind", "values"), KINDS, ids=str)
 def test_each_result_agrees_with_a_loop(
     kind: pa.DataType, values: list[Any], on_disk: bool, tmp_path: Path
 ) -> None:
-    rows = drawn(300, values)
+    rows = drawn(120, values)
     wanted = repr(expected(rows))
-    for number, batch_rows in enumerate((300, 50, 1)):
+    for number, batch_rows in enumerate((120, 25, 1)):
         with patch.object(running_disk, "_FEWEST_KEYS", 2):
             op = opened(schema_of(kind), tmp_path if on_disk else None, attempt=number)
             assert repr(given_by(op, rows, batch_rows)) == wanted

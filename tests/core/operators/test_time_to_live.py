@@ -137,6 +137,7 @@ def remembered(env: rh.Environment, given: list[Step], **how: Any) -> rh.DataStr
     return keyed_steps(env, given).process(Remembered(), **how)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("batch_rows", [1, 3, 64, 8192])
 @pytest.mark.parametrize("backend", [Backend.MEMORY, Backend.ROCKSDB])
 def test_state_does_not_depend_on_batches(batch_rows: int, backend: Backend) -> None:

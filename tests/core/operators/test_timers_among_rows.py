@@ -117,6 +117,7 @@ def sessions(env: rh.Environment, given: list[Step]) -> rh.DataStream:
     return keyed_steps(env, given).process(Sessions())
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("batch_rows", [1, 2, 7, 64, 8192])
 @pytest.mark.parametrize("backend", [Backend.MEMORY, Backend.ROCKSDB])
 def test_one_split_has_the_same_result_for_any_batches(batch_rows: int, backend: Backend) -> None:
@@ -132,6 +133,7 @@ def by_user(told: list[tuple[int, str]]) -> dict[int, list[str]]:
     return found
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_the_result_is_the_same_after_restarts_and_another_process(seed: int) -> None:
     """Check rows that pass another process, and restores from aligned checkpoints."""

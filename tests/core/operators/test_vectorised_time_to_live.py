@@ -101,6 +101,7 @@ def by_user(told: list[tuple[int, str]]) -> dict[int, list[str]]:
     return found
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("backend", [Backend.MEMORY, Backend.ROCKSDB])
 @pytest.mark.parametrize("batch_rows", [1, 64])
 def test_batches_agree_with_single_rows(batch_rows: int, backend: Backend) -> None:

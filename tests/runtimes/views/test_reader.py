@@ -85,6 +85,7 @@ def test_each_checkpoint_has_the_views_of_one_prefix_of_the_input(parallelism: i
     assert check_prefix(job.master.views) == ROWS
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("seed", range(3))
 def test_views_are_consistent_whatever_crashes(seed: int) -> None:
     job = started(faults=CRASHES, seed=seed)
@@ -116,6 +117,7 @@ def test_views_are_read_after_a_restore_at_another_parallelism() -> None:
 # --- pages --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("at_once", [1, 1 << 16])
 @pytest.mark.parametrize("limit", [1, 7, 63, 150, 1000])
 def test_pages_of_any_size_are_the_whole_scan(

@@ -13,11 +13,13 @@ from tests.worlds.programs import CheckedProgram
 from tests.worlds.worlds import Climate, draw_world
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
 def test_rows_in_flight_are_neither_lost_nor_duplicated(program: CheckedProgram) -> None:
     check_moved(program)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("program", "climate", "seed"),
     [

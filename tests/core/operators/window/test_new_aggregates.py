@@ -157,6 +157,7 @@ def shown(value: Any) -> Any:
     return sorted(value) if isinstance(value, list) else value
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(("mode", "deltas"), [(NULL, True), (SINCE, False)])
 @pytest.mark.parametrize("window", WINDOWS)
 def test_open_closed_and_new_windows(window: str, mode: NewAggregates, deltas: bool) -> None:

@@ -112,6 +112,7 @@ def batch(window: Window, lateness_ms: int, rows: list[dict[str, Any]], at_once:
     return results(given)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("lateness_ms", [0, 20, 70])
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda window: type(window).__name__)
 def test_the_results_of_a_batch_are_the_last_ones(window: Window, lateness_ms: int) -> None:
