@@ -425,6 +425,12 @@ class Environment(HintedBase):
             handle.cancel()
             raise
         # `rheos run` prints the report with the operators.
+        if result.status.stop_reason is not None:
+            LOGGER.warning(
+                "job %r stopped, and continues when it is started again: %s",
+                name,
+                result.status.stop_reason,
+            )
         if result.dropped is not None and overrides.current().submitted is None:
             LOGGER.warning("job %r: %s", name, result.dropped)
         return result

@@ -62,6 +62,7 @@ class ChunkBuffer:
         self._counts: Counter[str] = Counter()
         self._failed: RheosError | None = None
         self._is_finished = False
+        self._stop_reason: str | None = None
 
     # --- calls from the mailbox
     # ------------------------------------------------------------------------
@@ -82,6 +83,12 @@ class ChunkBuffer:
                 raise self._failed
             return EndOfSplit() if self._is_finished else None
 
+    @property
+    def stop_reason(self) -> str | None:
+        """Reason why the job must stop, once all chunks were taken; None if it need not."""
+        with self._lock:
+            return None if self._chunks else self._stop_reason
+
     def close(self) -> None:
         """Let the thread end: it waits for nothing any more."""
         with self._lock:
@@ -94,7 +101,7 @@ class ChunkBuffer:
     @property
     def is_finished(self) -> bool:
         """Whether the thread has given all chunks."""
-        return self._is_finished
+        return self._is_finished or self._stop_reason is not None
 
     @property
     def is_closing(self) -> bool:
@@ -129,6 +136,12 @@ class ChunkBuffer:
         """Add one to a counter of the reader's operator."""
         with self._lock:
             self._counts[name] += 1
+        self._ctx.wake()
+
+    def stop(self, reason: str) -> None:
+        """Note that no chunk follows in this run of the program: the job must stop, and start again."""
+        with self._lock:
+            self._stop_reason = reason
         self._ctx.wake()
 
     def end(self, failed: RheosError | None) -> None:
@@ -171,6 +184,10 @@ class BufferReader(SplitReader):
 
     def position(self) -> bytes:
         return self._position.encode()
+
+    def stop_reason(self) -> str | None:
+        """Return why the job must stop at the current position; None if it need not."""
+        return self._buffer.stop_reason if self._chunk is None else None
 
     def _returns(self, chunk: BufferedChunk, begin: int, end: int) -> None:
         """Run before rows of a chunk are returned; subclasses override it."""

@@ -127,6 +127,7 @@ class HybridSource(Source):
         object.__setattr__(self, "bounded", last.bounded)
         object.__setattr__(self, "discovery_ms", capabilities.discovery_ms(last))
         object.__setattr__(self, "discovery_phase", len(self.parts) - 1)
+        object.__setattr__(self, "may_stop", any(map(capabilities.may_stop, self.parts)))
         object.__setattr__(
             self, "event_time_behind", all(capabilities.allows_event_time(part) for part in self.parts)
         )

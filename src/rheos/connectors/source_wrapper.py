@@ -27,6 +27,7 @@ class WrappedSource(Source):
             "discovery_ms": capabilities.discovery_ms(inner),
             "discovery_phase": capabilities.discovery_phase(inner),
             "forget_ms": capabilities.forget_ms(inner),
+            "may_stop": capabilities.may_stop(inner),
             "event_time_behind": capabilities.allows_event_time(inner),
         }.items():
             object.__setattr__(self, name, value)
@@ -101,6 +102,9 @@ class WrappedReader(SplitReader):
 
     def has_caught_up(self) -> bool:
         return capabilities.has_caught_up(self._reader)
+
+    def stop_reason(self) -> str | None:
+        return capabilities.stop_reason(self._reader)
 
     def close(self) -> None:
         self._reader.close()

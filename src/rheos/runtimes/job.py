@@ -313,6 +313,9 @@ class JobStatus(HintedObject):
     """Waits of a recovery, of the driver's publications, or of a savepoint; the longest first."""
     events_dropped: int = 0
     """Number of events that the bound of the event log has dropped."""
+    stop_reason: str | None = None
+    """Reason why the job stops by itself before the end of its input, such as an altered table. Started
+    again, it continues."""
     stage: str | None = None
     """Kind of the Spark stage whose tasks are the job's slots, and why it was chosen. None for batch
     and simulated jobs."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from rheos.core.connectors.capabilities import stop_reason
 from rheos.core.connectors.contract import EndOfSplit
 from rheos.testing.connector_kit.reading import SplitReading
 
@@ -88,6 +89,14 @@ class Reading:
         while not isinstance(polled := self._reading.poll(1000), EndOfSplit):
             rows += polled.to_pylist()
         return rows
+
+    def stopped(self) -> tuple[str, bytes]:
+        """Wait until the reader stops the job; return the reason, and the position to continue at."""
+        while (reason := stop_reason(self._reading.reader)) is None:
+            rows = self._reading.poll(1000)
+            assert not isinstance(rows, EndOfSplit)
+            assert rows.num_rows == 0, rows
+        return reason, self.position
 
     @property
     def position(self) -> bytes:

@@ -20,7 +20,6 @@ from rheos.connectors.mysql.binlog_events import (
     TableDescription,
 )
 from rheos.connectors.mysql.binlog_position import BinlogPosition, Key, LogPlace
-from rheos.connectors.mysql.column_families import ColumnFamily
 from rheos.connectors.mysql.logged_columns import LONG, VARCHAR, ColumnDescription, logged_column
 from rheos.connectors.mysql.snapshot_blocks import TableBlock
 from rheos.connectors.mysql.table_rows import SelectedColumn, TableRows
@@ -36,8 +35,8 @@ TABLE_ID = 7
 def table_rows() -> TableRows:
     """Return the configuration of the table `shop.t (id int PRIMARY KEY, v varchar(16))`."""
     columns = (
-        SelectedColumn("id", ColumnFamily.INTEGER, pa.int32(), "int"),
-        SelectedColumn("v", ColumnFamily.TEXT, pa.string(), "varchar"),
+        SelectedColumn("id", COLUMNS[0].kind, pa.int32(), "int", is_required=True),
+        SelectedColumn("v", COLUMNS[1].kind, pa.string(), "varchar"),
     )
     known: Any = (("op", "op"), ("before", "before"))
     return TableRows("shop", "t", columns, ("id", "v"), ("id",), known)

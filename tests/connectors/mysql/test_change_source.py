@@ -268,6 +268,70 @@ def test_selected_columns_follow_altered_tables(database: Database) -> None:
         ]
 
 
+ALTERED_SOMEHOW = (
+    "INSERT INTO t VALUES (2, 'b')",
+    "ALTER TABLE t ADD COLUMN n int FIRST",
+    "INSERT INTO t VALUES (3, 3, 'c')",
+    "ALTER TABLE t DROP COLUMN v, MODIFY n decimal(6,2)",
+    "INSERT INTO t VALUES (4.5, 4)",
+)
+
+
+def test_altered_columns_are_ignored(database: Database) -> None:
+    database.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(9))", "INSERT INTO t VALUES (1, 'a')")
+    source = rh.mysql.changes("t", url=database.url, on_schema_change="ignore")
+    needed = rh.mysql.changes(
+        "t",
+        url=database.url,
+        on_schema_change="ignore",
+        schema=pa.schema([pa.field("id", pa.int32()), pa.field("v", pa.string(), nullable=False)]),
+    )
+    with reading(source) as reader, reading(needed) as strict:
+        reader.take(1)
+        strict.take(1)
+        database.run(*ALTERED_SOMEHOW)
+        rows = [{"id": id, "v": v, "op": "insert"} for id, v in ((2, "b"), (3, "c"), (4, None))]
+        assert reader.take(3) == rows
+        with pytest.raises(InputError, match=r"no column 'v', which may not be null"):
+            strict.take(3)
+
+
+def test_altered_columns_are_followed_by_the_next_run(database: Database) -> None:
+    """A run ends exactly before the first row of another form. The next one reads all rows up to the
+    table of its start by the names of the columns."""
+    database.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(9))", "INSERT INTO t VALUES (1, 'a')")
+
+    def source() -> Any:
+        return rh.mysql.changes("t", url=database.url, on_schema_change="follow")
+
+    with reading(source()) as reader:
+        reader.take(1)
+        database.run(*ALTERED_SOMEHOW[:3])
+        assert reader.take(1) == [{"id": 2, "v": "b", "op": "insert"}]
+        reason, position = reader.stopped()
+        assert "has a new column 'n' (int)" in reason
+    with reading(source(), position) as reader:
+        assert reader.take(1) == [{"n": 3, "id": 3, "v": "c", "op": "insert"}]
+        database.run(*ALTERED_SOMEHOW[3:])
+        reason, position = reader.stopped()
+        assert "'n' has another type: int became decimal(6,2)" in reason
+    with reading(source(), position) as reader:
+        assert reader.take(1) == [{"n": Decimal("4.50"), "id": 4, "op": "insert"}]
+
+
+def test_rows_of_all_earlier_forms_are_read_as_the_table_is_now(database: Database) -> None:
+    database.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(9))", "INSERT INTO t VALUES (1, 'a')")
+    with reading(rh.mysql.changes("t", url=database.url, on_schema_change="follow")) as reader:
+        reader.take(1)
+        position = reader.position
+    database.run(*ALTERED_SOMEHOW)
+    for policy in ("fail", "ignore", "follow"):
+        source = rh.mysql.changes("t", url=database.url, on_schema_change=policy)  # type: ignore[arg-type]
+        with reading(source, position) as reader:
+            numbers = [(row["n"], row["id"]) for row in reader.take(3)]
+        assert numbers == [(None, 2), (Decimal("3.00"), 3), (Decimal("4.50"), 4)]
+
+
 def test_without_a_snapshot_changes_since_the_start_are_read(database: Database) -> None:
     database.run("CREATE TABLE t (v int)", "INSERT INTO t VALUES (1)")
     with reading(rh.mysql.changes("t", url=database.url, snapshot=False)) as reader:

@@ -18,6 +18,7 @@ from rheos.connectors.postgres import watched_session
 from rheos.connectors.postgres.change_positions import ChangesPosition
 from rheos.connectors.postgres.connection import ServerOptions
 from rheos.connectors.unreachable_servers import SERVERS_AWAY
+from rheos.core.connectors.capabilities import stop_reason
 from rheos.core.connectors.contract import EndOfSplit
 from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, SchemaError
 from rheos.ops.chaos.faulty_proxy import FaultyProxy
@@ -52,6 +53,14 @@ class Reading:
         while not isinstance(polled := self._reading.poll(1000), EndOfSplit):
             rows += polled.to_pylist()
         return rows
+
+    def stopped(self) -> tuple[str, bytes]:
+        """Wait until the reader stops the job; return the reason, and the position to continue at."""
+        while (reason := stop_reason(self._reading.reader)) is None:
+            rows = self._reading.poll(1000)
+            assert not isinstance(rows, EndOfSplit)
+            assert rows.num_rows == 0, rows
+        return reason, self.position
 
     def poll_once(self) -> bool:
         self._reading.reader.poll(1)
@@ -375,6 +384,32 @@ def test_a_table_that_is_changed_under_the_job_is_an_error(database: Database) -
         database.run("ALTER TABLE altered ALTER id TYPE text", "INSERT INTO altered VALUES ('x')")
         with pytest.raises(InputError, match="the column 'id' has another type"):
             other.take(1)
+
+
+def test_altered_columns_are_followed_by_the_next_run(database: Database) -> None:
+    """The server sends the rows again in the form in which they were written."""
+    database.run("CREATE TABLE moved (id int PRIMARY KEY, a text, price numeric(5,2))")
+
+    def source() -> Any:
+        return rh.postgres.changes("moved", url=database.url, on_schema_change="follow")
+
+    with reading(source()) as reader:
+        database.run("INSERT INTO moved VALUES (1, 'a', 1.5)")
+        reader.take(1)
+        begin = reader.position
+        database.run(
+            "INSERT INTO moved VALUES (2, 'b', 2)",
+            "ALTER TABLE moved ALTER price TYPE numeric(7,2), DROP a, ADD n int",
+            "INSERT INTO moved VALUES (3, 99999.25, 3)",
+        )
+        assert [row["id"] for row in reader.take(1)] == [2]
+        reason, position = reader.stopped()
+        assert "'price' has another type: numeric(5,2) became numeric(7,2)" in reason
+    last = {"id": 3, "price": Decimal("99999.25"), "n": 3, "op": "insert"}
+    with reading(source(), position) as reader:
+        assert reader.take(1) == [last]
+    with reading(source(), begin) as reader:
+        assert reader.take(2) == [{"id": 2, "price": Decimal(2), "n": None, "op": "insert"}, last]
 
 
 def test_a_bounded_change_source_is_read_in_batch(database: Database) -> None:

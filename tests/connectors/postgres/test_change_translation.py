@@ -22,7 +22,10 @@ from rheos.connectors.postgres.pgoutput import MalformedMessageError, decode
 from rheos.core.errors import InputError
 from tests.connectors.postgres import messages as m
 
-COLUMNS = (ReadColumn("id", m.INTEGER, True, pa.int32()), ReadColumn("a", m.TEXT, False, pa.string()))
+COLUMNS = (
+    ReadColumn("id", m.INTEGER, "integer", pa.int32()),
+    ReadColumn("a", m.TEXT, "text", pa.string()),
+)
 ROWS = ChangeRows("public.t", COLUMNS, ("id", "a"), ("id",), (("op", "op"), ("before", "was")))
 TABLE = m.relation(("id", m.INTEGER), ("a", m.TEXT))
 OTHER = m.relation(("x", m.TEXT), id=9, table="other")
@@ -203,6 +206,46 @@ def test_a_table_that_changes_under_the_job_is_an_error(
 ) -> None:
     with pytest.raises(InputError, match=message):
         translated([m.begin(100, 11), m.relation(*columns)])
+
+
+WIDE = m.relation(("id", 20), ("n", m.INTEGER))
+
+
+@pytest.mark.parametrize(
+    ("policy", "known_lsn", "rows", "reason"),
+    [
+        ("ignore", 0, [(1, "a"), (2, None)], None),
+        ("fail", 200, [(1, "a"), (2, None)], None),
+        ("follow", 200, [(1, "a"), (2, None)], None),
+        ("follow", 100, [(1, "a")], "'id' has another type: integer became bigint"),
+    ],
+)
+def test_policies_decide_about_altered_columns(
+    policy: Any, known_lsn: int, rows: list[tuple[Any, ...]], reason: str | None
+) -> None:
+    """A followed change ends the stream exactly before its row. Rows from before the program's start
+    are read by name."""
+    of = replace(ROWS, known=(), on_schema_change=policy, known_lsn=known_lsn)
+    translation = ChangeTranslation(of, "public", "t", ChangesPosition(in_snapshot=False))
+    stream = [m.begin(100, 11), TABLE, m.insert(1, "a"), m.commit(100, 110), m.begin(120, 12)]
+    for data in (*stream, WIDE, m.insert(2, 7), m.commit(120, 130)):
+        translation.take(decode(data))
+    assert [tuple(row.values()) for row in translation.taken()[0].batch().to_pylist()] == rows
+    if reason is None:
+        assert translation.awaited is None
+        assert translation.position().lsn == 130
+    else:
+        assert translation.awaited is not None
+        assert reason in translation.awaited.reason
+        assert translation.position() == ChangesPosition((), False, 110, 0)
+
+
+def test_a_description_that_outlives_the_start_of_the_program_is_compared_again() -> None:
+    of = replace(ROWS, known=(), on_schema_change="follow", known_lsn=115)
+    translation = ChangeTranslation(of, "public", "t", ChangesPosition(in_snapshot=False))
+    for data in (m.begin(100, 11), WIDE, m.insert(1, 7), m.commit(100, 110), m.begin(120, 12)):
+        translation.take(decode(data))
+    assert translation.awaited is not None
 
 
 @pytest.mark.parametrize(

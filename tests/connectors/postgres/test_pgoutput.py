@@ -32,7 +32,7 @@ ALL = {
         "public",
         "t",
         "d",
-        (RelationColumn("id", m.INTEGER, True), RelationColumn("a", m.TEXT, False)),
+        (RelationColumn("id", m.INTEGER, -1, True), RelationColumn("a", m.TEXT, -1, False)),
     ),
     m.insert(1, "é 語", None): InsertMessage(7, ["1", "é 語", None]),
     m.update(1, ...): UpdateMessage(7, None, False, ["1", UNCHANGED]),

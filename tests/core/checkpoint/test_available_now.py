@@ -23,7 +23,14 @@ from rheos.core.checkpoint.events import (
     Tick,
 )
 from rheos.core.errors import TransportError
-from rheos.core.protocol.control import Cancel, CaughtUp, Committed, Decline, TriggerCheckpoint
+from rheos.core.protocol.control import (
+    Cancel,
+    CaughtUp,
+    Committed,
+    Decline,
+    StopNeeded,
+    TriggerCheckpoint,
+)
 from rheos.core.protocol.ids import Attempt, CheckpointId, OperatorId
 from tests.core.checkpoint.timelines import COUNT, SHAPE, Timeline
 
@@ -104,3 +111,22 @@ def test_a_checkpoint_in_the_log_outlives_its_attempt_and_no_other_is_started() 
     assert time.at(600, Tick()) == [ReadLog()]
     time.claims(600)
     assert time.at(610, Recovered(Attempt(2))) == [EndJob(Outcome.STOPPED)]
+
+
+def stop_needed(attempt: int = 1) -> StopNeeded:
+    return StopNeeded(attempt=Attempt(attempt), subtask=1, operator=COUNT, reason="a new column")
+
+
+def test_a_source_that_cannot_continue_stops_any_job_with_a_checkpoint() -> None:
+    """CP47. A report of an attempt that fails does not count for the next one."""
+    time = Timeline().runs()
+    assert triggers(time.at(10, stop_needed())) == [CheckpointId(1)]
+    time.at(20, SubtaskFailed(Attempt(1), 0, TransportError("lost")), AttemptEnded(Attempt(1)))
+    time.at(600, Tick())
+    time.claims(600)
+    assert triggers(time.at(600, Recovered(Attempt(2)), AttemptRunning(Attempt(2)))) == []
+    assert triggers(time.at(700, stop_needed(attempt=1))) == []
+    [checkpoint] = triggers(time.at(710, stop_needed(attempt=2)))
+    time.completes(720, checkpoint)
+    time.at(730, committed(0, checkpoint, 2), committed(1, checkpoint, 2))
+    assert time.at(740, AttemptEnded(Attempt(2)))[-1] == EndJob(Outcome.STOPPED)

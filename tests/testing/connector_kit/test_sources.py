@@ -347,6 +347,7 @@ class Able(Counting):
     """Source with every capability of a bounded source; it keeps the rules."""
 
     event_time_behind = True
+    may_stop = False
     forget_ms = None
 
     def made_ms(self, split: Split) -> int | None:
@@ -488,6 +489,10 @@ class IsUnsure(Able):
     event_time_behind: Any = None
 
 
+class MayAlwaysStop(Able):
+    may_stop: Any = "sometimes"
+
+
 @dataclass(frozen=True)
 class Timed(Able):
     schema = pa.schema({"at": pa.timestamp("us", "UTC")})
@@ -537,6 +542,7 @@ def test_a_source_with_every_capability_keeps_the_rules() -> None:
         (CannotBeReleased(), capability_rules.RELEASES),
         (NamesAnObject(), capability_rules.RECORDS),
         (IsUnsure(), capability_rules.TIME_COLUMN),
+        (MayAlwaysStop(), capability_rules.STOPS),
         (Timed(), capability_rules.EARLIEST),
         (Able(LagsBehindNothing), capability_rules.LAG),
     ],

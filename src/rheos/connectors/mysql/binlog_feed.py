@@ -95,7 +95,8 @@ class BinlogFeed(SourceClient):
         assert self._reading is not None
         failed: RheosError | None = None
         try:
-            self._read(self._reading)
+            if not self._read(self._reading):
+                return
         except RheosError as error:
             failed = error
         except UnnamedColumnsError:
@@ -115,14 +116,19 @@ class BinlogFeed(SourceClient):
             failed = unexpected(error)
         self._buffer.end(failed)
 
-    def _read(self, reading: LogReading) -> None:
+    def _read(self, reading: LogReading) -> bool:
+        """Read to the end; return False if the job must stop before it."""
         tries = 0
         while not self._buffer.is_closing and not reading.is_finished:
             at = reading.at
             try:
                 reading.read_on()
+                if reading.awaited is not None:
+                    self._buffer.stop(reading.awaited.reason)
+                    return False
             except UnavailableError as error:
                 tries = 0 if reading.at != at else tries + 1
                 self._buffer.count(AWAY)
                 SERVERS_AWAY.failed(self._server, error.what)
                 self._buffer.pause(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)])
+        return True

@@ -27,6 +27,7 @@ from rheos.connectors.mysql.binlog_position import BinlogPosition, LogPlace
 from rheos.connectors.mysql.logged_columns import LoggedColumn
 from rheos.connectors.mysql.logged_statements import Effect, effect_of
 from rheos.connectors.mysql.table_rows import ChangeRun, Op, TableRows, Values
+from rheos.connectors.schema_changes import SchemaChange
 from rheos.core.errors import InputError
 
 
@@ -47,10 +48,15 @@ class BinlogTranslation:
         self._begin: Begin | None = None
         self._changes = 0
         """Number of changes examined in this transaction."""
-        self._tables: dict[int, tuple[tuple[LoggedColumn, ...], list[int]]] = {}
-        """Columns of the table by the ids of its descriptions, with the places of those read."""
+        self._tables: dict[int, tuple[tuple[LoggedColumn, ...], list[int | None], bool]] = {}
+        """Columns of the table by the ids of its descriptions, with the places of those read, and
+        whether the program knows a newer table."""
+        self._logged_as = of
+        """The rows in the form in which the last description has them."""
         self._run = ChangeRun(of)
         self._after: list[BinlogPosition] = []
+        self.awaited: SchemaChange | None = None
+        """Change of the table for which the program must start again. Nothing after it is read."""
 
     @property
     def place(self) -> LogPlace:
@@ -73,7 +79,7 @@ class BinlogTranslation:
 
     def taken(self) -> tuple[ChangeRun, list[BinlogPosition]]:
         """Return the rows since the last call, and the position after each."""
-        run, self._run = self._run, ChangeRun(self._of)
+        run, self._run = self._run, ChangeRun(self._logged_as)
         after, self._after = self._after, []
         return run, after
 
@@ -83,8 +89,17 @@ class BinlogTranslation:
             self._at, in_snapshot=position.in_snapshot, upto=position.upto
         )
 
+    def divides(self, logged: LoggedEvent) -> bool:
+        """Return whether the rows so far must be taken first: the event describes the table anew."""
+        event = logged.event
+        if not isinstance(event, TableDescription) or event.columns is None or not self.rows:
+            return False
+        return all(columns != event.columns for columns, _, _ in self._tables.values())
+
     def take(self, logged: LoggedEvent) -> None:
         """Process an event. Raises MalformedEventError and InputError."""
+        if self.awaited is not None:
+            return
         event = logged.event
         match event:
             case Rotation():
@@ -101,7 +116,9 @@ class BinlogTranslation:
                 return
             case TableDescription():
                 if event.columns is not None:
-                    self._tables[event.id] = event.columns, self._of.places(event.columns)
+                    self._describe(event.id, event.columns)
+                if self.awaited is not None:
+                    return
             case RowChanges():
                 if event.table_id in self._tables:
                     self._take_rows(event, logged.time_s * 1_000_000)
@@ -132,6 +149,26 @@ class BinlogTranslation:
             raise MalformedEventError("a transaction ends that has not begun")
         self._at = msgspec.structs.replace(self._at, gtid=self._begin.gtid)
         self._begin, self._changes = None, 0
+
+    def _describe(self, id: int, columns: tuple[LoggedColumn, ...]) -> None:
+        """Take the columns of the rows that follow."""
+        known = self._tables.get(id)
+        is_old = self._at.place.order < self._of.known_at.order
+        if known is not None and known[0] == columns and known[2] is is_old:
+            self._tables[id] = columns, known[1], is_old
+            return
+        places = self._of.places(columns, self._at.place, is_old=is_old)
+        if isinstance(places, SchemaChange):
+            self.awaited = places
+            return
+        self._tables[id] = columns, places, is_old
+        self._logged_as = self._of.of_families(
+            [
+                read.family if place is None else columns[place].kind.family
+                for read, place in zip(self._of.columns, places, strict=True)
+            ]
+        )
+        self._run = ChangeRun(self._logged_as)
 
     def _take_statement(self, statement: Statement, time_us: int) -> None:
         of = self._of
@@ -178,11 +215,11 @@ class BinlogTranslation:
                 f"an XA transaction changes {self._of}, and may still be rolled back",
                 hint="write to the table without XA",
             )
-        columns, places = self._tables[event.table_id]
+        columns, places, _ = self._tables[event.table_id]
         for old, new in decoded_rows(event, columns):
             self._take_row(
-                None if old is None else [old[place] for place in places],
-                None if new is None else [new[place] for place in places],
+                None if old is None else _placed(old, places),
+                None if new is None else _placed(new, places),
                 time_us,
             )
 
@@ -213,3 +250,7 @@ class BinlogTranslation:
     def _add(self, op: Op, row: Values, before: Values | None, time_us: int) -> None:
         self._run.add(op, row, before, time_us, self._at.place)
         self._after.append(msgspec.structs.replace(self._at, changes=self._changes))
+
+
+def _placed(row: Values, places: list[int | None]) -> Values:
+    return [None if place is None else row[place] for place in places]

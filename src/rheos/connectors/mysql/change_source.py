@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -21,6 +21,7 @@ from rheos.connectors.mysql.server_log import (
 )
 from rheos.connectors.mysql.server_login import ServerLogin, WatchedClient, client
 from rheos.connectors.mysql.table_rows import Known, SelectedColumn, TableRows
+from rheos.connectors.schema_changes import OnSchemaChange, check_policy
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
@@ -45,6 +46,7 @@ def changes(
     metadata: Sequence[str] | Mapping[str, str] = ("op",),
     snapshot: bool = True,
     zero_dates: ZeroDates = "fail",
+    on_schema_change: OnSchemaChange = "fail",
     end: Literal["now"] | None = None,
     options: Mapping[str, object] | None = None,
 ) -> MysqlChanges:
@@ -77,6 +79,11 @@ def changes(
             key, and a table of InnoDB.
         zero_dates: "fail" for an error at dates such as 0000-00-00; "null" reads them as null. A date
             column that schema= declares as str keeps them.
+        on_schema_change: what happens when columns that are read are dropped, renamed or get another
+            type; or when columns are added, if all are read. "fail" ends the job with an error.
+            "ignore" continues with the columns of the program: a missing one is null, a value that
+            fits is converted. "follow" stops the job with a checkpoint exactly before the first row of
+            the new form. Started again, it continues with the columns that the table then has.
         end: "now" ends with the changes committed at the time of this call: such a source is bounded
             and may be read in batch.
         options: `ssl_ca`, `ssl_cert`, `ssl_key` and `ssl_verify_identity`, for TLS.
@@ -98,6 +105,7 @@ def changes(
         raise ProgramError(f"end={end!r} is not known", hint='write end="now", or leave it out')
     if zero_dates not in get_args(ZeroDates):
         raise ProgramError(f"zero_dates={zero_dates!r} is not known", hint='write "fail" or "null"')
+    policy = check_policy(on_schema_change)
     known = known_fields(metadata, get_args(Known))
     wanted, record = (None, None) if schema is None else resolve(schema)
     login = ServerLogin.of(url, options)
@@ -108,14 +116,17 @@ def changes(
         session.close()
     if snapshot:
         _check_snapshot(found)
-    rows = _rows(found, wanted, known, zero_dates, snapshot=snapshot)
+    rows = _rows(found, wanted, known, snapshot=snapshot)
+    rows = replace(rows, zero_dates=zero_dates, on_schema_change=policy, known_at=place)
     given = record if wanted is not None and rows.schema().names == wanted.names else None
     return MysqlChanges(LoggedTable(login, rows), snapshot, given, place if end is not None else None)
 
 
 def _inspected(connection: Any, database: str, table: str) -> tuple[InspectedTable, LogPlace]:
     check_server(connection)
-    return inspected(connection, database, table), current_place(connection)
+    # A change of the table after this place may be known or not. An earlier one is known.
+    place = current_place(connection)
+    return inspected(connection, database, table), place
 
 
 def _check_snapshot(table: InspectedTable) -> None:
@@ -142,7 +153,6 @@ def _rows(
     table: InspectedTable,
     wanted: pa.Schema | None,
     known: tuple[tuple[Known, str], ...],
-    zero_dates: ZeroDates,
     *,
     snapshot: bool,
 ) -> TableRows:
@@ -156,16 +166,17 @@ def _rows(
                 f"the column {column.name!r} of {table} is {column.column_type}, which cannot be read",
                 hint="select the other columns with schema=",
             )
-        type = read_as(column)
+        type, is_required = read_as(column), column.name in table.key
         if wanted is not None:
             type = wanted.field(column.name).type
+            is_required = is_required or not wanted.field(column.name).nullable
             if not takes(column.family, type):
                 raise SchemaError(
                     f"the column {column.name!r} of {table} is {column.column_type}, but schema= has "
                     f"{type}",
                     hint=f"write {read_as(column)}, or str",
                 )
-        columns.append(SelectedColumn(column.name, column.family, type, column.data_type))
+        columns.append(SelectedColumn(column.name, column.kind, type, column.data_type, is_required))
     there = [column.name for column in columns]
     check_names(table, [column.name for column in table.columns], there, wanted, metadata)
     missing = [name for name in table.key if name not in there]
@@ -176,7 +187,7 @@ def _rows(
         )
     every = tuple(column.name for column in table.columns) if wanted is None else None
     key = () if missing else table.key
-    return TableRows(table.database, table.name, tuple(columns), every, key, known, zero_dates)
+    return TableRows(table.database, table.name, tuple(columns), every, key, known)
 
 
 @dataclass(frozen=True)
@@ -193,6 +204,10 @@ class MysqlChanges(Source):
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", self.table.rows.schema())
         object.__setattr__(self, "bounded", self.end is not None)
+
+    @property
+    def may_stop(self) -> bool:
+        return self.table.rows.on_schema_change == "follow"
 
     def only_reader(self) -> str | None:
         return None

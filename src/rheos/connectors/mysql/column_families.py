@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rheos.connectors.schema_changes import Fit, fit_of
 from rheos.core.errors import InputError
 from rheos.formats.decimal_text import cast_text
 
@@ -56,8 +57,17 @@ class InspectedColumn:
         return "unsigned" in self.column_type
 
     @property
+    def kind(self) -> ColumnKind:
+        return column_kind(
+            self.data_type,
+            is_unsigned=self.is_unsigned,
+            precision=self.precision,
+            scale=self.scale,
+        )
+
+    @property
     def family(self) -> ColumnFamily:
-        return _FAMILIES.get(self.data_type, ColumnFamily.UNREADABLE)
+        return self.kind.family
 
 
 _FAMILIES: Mapping[str, ColumnFamily] = {
@@ -115,31 +125,78 @@ _TAKEN_BY: Mapping[ColumnFamily, Sequence[Callable[[pa.DataType], bool]]] = {
 }
 
 
+@dataclass(frozen=True)
+class ColumnKind:
+    """Type of a column, without what has no effect on the rows of the source."""
+
+    name: str
+    """Type for messages, such as "int unsigned"."""
+    family: ColumnFamily
+    type: pa.DataType
+    """Default Arrow type."""
+
+
+def column_kind(data_type: str, *, is_unsigned: bool, precision: int, scale: int) -> ColumnKind:
+    """Return the kind of a column.
+
+    Args:
+        data_type: Bare type, such as "decimal".
+        is_unsigned: Whether a number has no sign.
+        precision: Number of digits of a decimal, or of bits.
+        scale: Number of digits after the point.
+
+    Returns:
+        The kind. Kinds are equal if the source reads their columns in the same way.
+    """
+    family = _FAMILIES.get(data_type, ColumnFamily.UNREADABLE)
+    name, type = family.value, pa.string()
+    match family:
+        case ColumnFamily.INTEGER:
+            sign = " unsigned" if is_unsigned and data_type not in ("bit", "year") else ""
+            name, type = data_type + sign, _INTEGERS[data_type][is_unsigned]
+            if data_type == "bit":
+                name, type = f"bit({precision})", pa.bool_() if precision == 1 else type
+        case ColumnFamily.REAL:
+            name, type = data_type, pa.float32() if data_type == "float" else pa.float64()
+        case ColumnFamily.DECIMAL:
+            name = f"decimal({precision},{scale})"
+            type = pa.decimal128(precision, scale) if precision <= _DIGITS else type
+        case ColumnFamily.BYTES:
+            type = pa.binary()
+        case ColumnFamily.DATE:
+            type = pa.date32()
+        case ColumnFamily.DATETIME:
+            type = pa.timestamp("us")
+        case ColumnFamily.TIMESTAMP:
+            type = pa.timestamp("us", "UTC")
+        case ColumnFamily.TIME:
+            type = pa.duration("us")
+        case ColumnFamily.TEXT | ColumnFamily.UNREADABLE:
+            pass
+    return ColumnKind(name, family, type)
+
+
 def read_as(column: InspectedColumn) -> pa.DataType:
     """Return the default Arrow type of a column. The column must be readable."""
-    match column.family:
-        case ColumnFamily.INTEGER:
-            if column.data_type == "bit" and column.precision == 1:
-                return pa.bool_()
-            return _INTEGERS[column.data_type][column.is_unsigned]
-        case ColumnFamily.REAL:
-            return pa.float32() if column.data_type == "float" else pa.float64()
-        case ColumnFamily.DECIMAL:
-            if column.precision <= _DIGITS:
-                return pa.decimal128(column.precision, column.scale)
-            return pa.string()
-        case ColumnFamily.BYTES:
-            return pa.binary()
-        case ColumnFamily.DATE:
-            return pa.date32()
-        case ColumnFamily.DATETIME:
-            return pa.timestamp("us")
-        case ColumnFamily.TIMESTAMP:
-            return pa.timestamp("us", "UTC")
-        case ColumnFamily.TIME:
-            return pa.duration("us")
-        case ColumnFamily.TEXT | ColumnFamily.UNREADABLE:
-            return pa.string()
+    return column.kind.type
+
+
+def fit_of_kind(logged: ColumnKind, kind: ColumnKind, type: pa.DataType) -> Fit:
+    """Return which values of a logged column a column of the source can hold.
+
+    Args:
+        logged: The kind in the log.
+        kind: The kind when the program started.
+        type: The Arrow type of the source's column.
+
+    Returns:
+        The fit.
+    """
+    if logged == kind:
+        return Fit.SAME
+    if logged.family is ColumnFamily.UNREADABLE:
+        return Fit.NONE
+    return fit_of(logged.type, kind.type, type)
 
 
 def takes(family: ColumnFamily, type: pa.DataType) -> bool:
@@ -177,7 +234,11 @@ def _converted(
                 whole = pa.array(values, pa.int64())
             except (pa.ArrowInvalid, OverflowError):
                 whole = pa.array(values, pa.uint64())
-            return whole.cast(type)
+            return (
+                cast_text(whole.cast(pa.string()), type)
+                if pa.types.is_decimal(type)
+                else whole.cast(type)
+            )
         case ColumnFamily.REAL:
             return pa.array(values, pa.float64()).cast(type)
         case ColumnFamily.BYTES:

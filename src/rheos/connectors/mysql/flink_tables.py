@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from rheos.connectors.mysql.change_source import MysqlChanges
 from rheos.connectors.mysql.change_source import changes as changes_of
+from rheos.connectors.schema_changes import OnSchemaChange
 
 
 def changes(
@@ -20,6 +21,7 @@ def changes(
     port: int = 3306,
     schema: Any = None,
     snapshot: bool = True,
+    on_schema_change: OnSchemaChange = "fail",
     end: Literal["now"] | None = None,
     options: Mapping[str, object] | None = None,
 ) -> MysqlChanges:
@@ -34,6 +36,7 @@ def changes(
         port: Port of the server.
         schema: Columns to read.
         snapshot: Whether a job without a checkpoint first reads the existing rows.
+        on_schema_change: Policy for a table that is altered.
         end: "now" ends with the current changes.
         options: Options of TLS.
 
@@ -46,6 +49,7 @@ def changes(
         url=f"mysql://{login}@{hostname}:{port}/{quote(database_name, safe='')}",
         schema=schema,
         snapshot=snapshot,
+        on_schema_change=on_schema_change,
         end=end,
         options=options,
     )

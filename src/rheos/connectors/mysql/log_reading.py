@@ -22,6 +22,7 @@ from rheos.connectors.mysql.binlog_position import BinlogPosition, Key, LogPlace
 from rheos.connectors.mysql.binlog_translation import BinlogTranslation
 from rheos.connectors.mysql.snapshot_blocks import TableBlock
 from rheos.connectors.mysql.table_rows import TableRows, snapshot_batch
+from rheos.connectors.schema_changes import SchemaChange
 
 CHUNK_ROWS = 8192
 _CHUNK_BYTES = 4 << 20
@@ -91,6 +92,8 @@ class LogReading:
         self._end = end
         self.at = at
         """Position up to which everything was given."""
+        self.awaited: SchemaChange | None = None
+        """Change of the table for which the program must start again, at this position."""
         self._progress = at
         """Last position that was given with a chunk."""
         self._progress_at_s = 0.0
@@ -142,12 +145,20 @@ class LogReading:
         return not self._buffer.is_closing
 
     def _follow(self, log: _Log, end: LogPlace | None) -> bool:
-        """Read the changes of the log up to a place. Returns False if the buffer was closed."""
+        """Read the changes of the log up to a place. Returns False if the buffer was closed, or if the
+        program must start again."""
         translation, given_at_s = log.translation, self._now_s()
         while end is None or translation.place.order < end.order:
             if not self._waits_for_room():
                 return False
-            translation.take(log.stream.next())
+            event = log.stream.next()
+            if translation.divides(event):
+                self._give_changes(translation)
+            translation.take(event)
+            if translation.awaited is not None:
+                self._give_changes(translation)
+                self.awaited = translation.awaited
+                return False
             is_full = translation.rows >= CHUNK_ROWS or translation.size_bytes >= _CHUNK_BYTES
             if is_full or self._now_s() - given_at_s >= _GIVE_EVERY_S:
                 self._give_changes(translation)

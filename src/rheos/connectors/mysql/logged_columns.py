@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from rheos.connectors.mysql.column_families import ZERO_TIME, ColumnFamily
+from rheos.connectors.mysql.column_families import ZERO_TIME, ColumnKind, column_kind
 
 ReadValue: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 """Function that reads the value at an offset, and returns it with the offset after it."""
@@ -67,6 +67,13 @@ META_BYTES: Mapping[int, int] = {
 NUMERIC = frozenset((TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE, YEAR))
 """Types for which the server logs whether they are unsigned."""
 _WIDTHS: Mapping[int, int] = {TINY: 1, SHORT: 2, INT24: 3, LONG: 4, LONGLONG: 8}
+_INTEGER_NAMES: Mapping[int, str] = {
+    TINY: "tinyint",
+    SHORT: "smallint",
+    INT24: "mediumint",
+    LONG: "int",
+    LONGLONG: "bigint",
+}
 _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 """Number of bytes of a group of up to nine decimal digits."""
 _EPOCH = datetime(1970, 1, 1)
@@ -89,11 +96,12 @@ class ColumnDescription:
 
 @dataclass(frozen=True)
 class LoggedColumn:
-    """Column whose values can be read."""
+    """Column whose values can be read. Columns are equal if the source reads them as the same column,
+    though the members of an enum may differ."""
 
     name: str
-    family: ColumnFamily
-    read: ReadValue
+    kind: ColumnKind
+    read: ReadValue = field(compare=False)
 
 
 def real_type(type: int, meta: bytes) -> int:
@@ -104,41 +112,48 @@ def real_type(type: int, meta: bytes) -> int:
 def logged_column(of: ColumnDescription) -> LoggedColumn:
     """Return the column that a description describes. Raises LookupError for an unknown character
     set."""
-    family, read = _reading(of)
-    return LoggedColumn(of.name, family, read)
+    data_type, read = _reading(of)
+    precision, scale = 0, 0
+    if of.type == NEWDECIMAL:
+        precision, scale = of.meta[0], of.meta[1]
+    elif of.type == BIT:
+        precision = _bit_count(of.meta)
+    kind = column_kind(data_type, is_unsigned=of.is_unsigned, precision=precision, scale=scale)
+    return LoggedColumn(of.name, kind, read)
 
 
-def _reading(of: ColumnDescription) -> tuple[ColumnFamily, ReadValue]:
+def _reading(of: ColumnDescription) -> tuple[str, ReadValue]:
+    """Return the bare type, and the function that reads its values."""
     meta = of.meta
     match of.type:
         case 1 | 2 | 3 | 8 | 9:
-            return ColumnFamily.INTEGER, _integer(_WIDTHS[of.type], signed=not of.is_unsigned)
+            return _INTEGER_NAMES[of.type], _integer(_WIDTHS[of.type], signed=not of.is_unsigned)
         case 13:
-            return ColumnFamily.INTEGER, _year
+            return "year", _year
         case 16:
-            return ColumnFamily.INTEGER, _bits((meta[1] * 8 + meta[0] + 7) // 8)
+            return "bit", _bits((_bit_count(meta) + 7) // 8)
         case 4:
-            return ColumnFamily.REAL, _real(struct.Struct("<f"))
+            return "float", _real(struct.Struct("<f"))
         case 5:
-            return ColumnFamily.REAL, _real(struct.Struct("<d"))
+            return "double", _real(struct.Struct("<d"))
         case 246:
-            return ColumnFamily.DECIMAL, _decimal(meta[0], meta[1])
+            return "decimal", _decimal(meta[0], meta[1])
         case 10:
-            return ColumnFamily.DATE, _date
+            return "date", _date
         case 18:
-            return ColumnFamily.DATETIME, _datetime(meta[0])
+            return "datetime", _datetime(meta[0])
         case 17:
-            return ColumnFamily.TIMESTAMP, _timestamp(meta[0])
+            return "timestamp", _timestamp(meta[0])
         case 19:
-            return ColumnFamily.TIME, _time(meta[0])
+            return "time", _time(meta[0])
         case 247:
-            return ColumnFamily.TEXT, _enum(meta[1], _texts(of))
+            return "enum", _enum(meta[1], _texts(of))
         case 248:
-            return ColumnFamily.TEXT, _set(meta[1], _texts(of))
+            return "set", _set(meta[1], _texts(of))
         case 245:
-            return ColumnFamily.UNREADABLE, _bytes(meta[0], None, 0)
+            return "json", _bytes(meta[0], None, 0)
         case 255:
-            return ColumnFamily.BYTES, _bytes(meta[0], None, 0)
+            return "geometry", _bytes(meta[0], None, 0)
         case 252:
             return _string(of, meta[0], 0)
         case 15:
@@ -150,11 +165,15 @@ def _reading(of: ColumnDescription) -> tuple[ColumnFamily, ReadValue]:
             raise AssertionError("only types of META_BYTES are described")
 
 
-def _string(of: ColumnDescription, prefix: int, length: int) -> tuple[ColumnFamily, ReadValue]:
+def _bit_count(meta: bytes) -> int:
+    return meta[1] * 8 + meta[0]
+
+
+def _string(of: ColumnDescription, prefix: int, length: int) -> tuple[str, ReadValue]:
     if of.charset == "binary":
         # The log leaves out zeros at the end of BINARY(n).
-        return ColumnFamily.BYTES, _bytes(prefix, None, length)
-    return ColumnFamily.TEXT, _bytes(prefix, CODECS[of.charset], 0)
+        return "binary", _bytes(prefix, None, length)
+    return "char", _bytes(prefix, CODECS[of.charset], 0)
 
 
 def _texts(of: ColumnDescription) -> Sequence[str]:

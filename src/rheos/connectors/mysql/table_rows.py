@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
 from rheos.connectors.mysql.binlog_position import Key, LogPlace
-from rheos.connectors.mysql.column_families import ColumnFamily, ZeroDates, arrow_column
+from rheos.connectors.mysql.column_families import (
+    ColumnFamily,
+    ColumnKind,
+    ZeroDates,
+    arrow_column,
+    fit_of_kind,
+)
 from rheos.connectors.mysql.logged_columns import LoggedColumn
-from rheos.core.errors import InputError
+from rheos.connectors.schema_changes import (
+    Fit,
+    LoggedField,
+    OnSchemaChange,
+    ReadField,
+    SchemaChange,
+    SchemaPolicy,
+)
 from rheos.core.protocol.elements import Batch
 
 Known: TypeAlias = Literal["op", "before", "commit_time", "position"]
@@ -26,9 +39,15 @@ class SelectedColumn:
     """A column of the table that is read."""
 
     name: str
-    family: ColumnFamily
+    kind: ColumnKind
     type: pa.DataType
     data_type: str
+    is_required: bool = False
+    """Whether rows must have the column."""
+
+    @property
+    def family(self) -> ColumnFamily:
+        return self.kind.family
 
 
 @dataclass(frozen=True)
@@ -46,6 +65,9 @@ class TableRows:
     known: tuple[tuple[Known, str], ...]
     """Metadata fields of a change, and their columns."""
     zero_dates: ZeroDates = "fail"
+    on_schema_change: OnSchemaChange = "fail"
+    known_at: LogPlace = field(default_factory=LogPlace)
+    """Place in the log when the program started: it knows no later change of the table."""
 
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"
@@ -78,27 +100,48 @@ class TableRows:
     def place(self, name: str) -> int:
         return next(place for place, column in enumerate(self.columns) if column.name == name)
 
-    def places(self, logged: Sequence[LoggedColumn]) -> list[int]:
-        """Return the places of the columns in rows of the log. Raises InputError if the table has
-        changed."""
-        there = {column.name: place for place, column in enumerate(logged)}
-        wrong = ""
-        for column in self.columns:
-            if column.name not in there:
-                wrong = f"it no longer has the column {column.name!r}"
-            elif logged[there[column.name]].family is not column.family:
-                wrong = f"the column {column.name!r} has another type"
-        if self.all_columns is not None:
-            for name in there:
-                if name not in self.all_columns:
-                    wrong = wrong or f"it has a new column {name!r}"
-        if wrong:
-            raise InputError(
-                f"the table {self} was altered while the job ran: {wrong}",
-                hint="stop the job with a savepoint, and resume from it with a program that has the "
-                "new columns; or select columns with schema=",
+    def places(
+        self, logged: Sequence[LoggedColumn], place: LogPlace, *, is_old: bool
+    ) -> list[int | None] | SchemaChange:
+        """Return the places of the columns in rows of the log, as the policy decides.
+
+        Args:
+            logged: Columns of the rows.
+            place: Place in the log before their transaction.
+            is_old: Whether the program knows a newer table.
+
+        Returns:
+            The places, where None is null; or the change for which the program must start again.
+
+        Raises:
+            InputError: The policy does not allow the change.
+        """
+        columns = {column.name: column for column in self.columns}
+        fields = [
+            LoggedField(
+                each.name,
+                each.kind.name,
+                fit_of_kind(each.kind, read.kind, read.type)
+                if (read := columns.get(each.name))
+                else Fit.SAME,
             )
-        return [there[column.name] for column in self.columns]
+            for each in logged
+        ]
+        policy = SchemaPolicy(
+            self.on_schema_change,
+            str(self),
+            tuple(ReadField(each.name, each.kind.name, each.is_required) for each in self.columns),
+            self.all_columns,
+        )
+        return policy.places(fields, place, is_old=is_old)
+
+    def of_families(self, families: Sequence[ColumnFamily]) -> TableRows:
+        """Return the configuration for rows whose values are in the form of these families."""
+        columns = tuple(
+            replace(column, kind=replace(column.kind, family=family))
+            for column, family in zip(self.columns, families, strict=True)
+        )
+        return replace(self, columns=columns)
 
     def batch(
         self,

@@ -41,6 +41,7 @@ from rheos.connectors.postgres.slots import (
 )
 from rheos.connectors.postgres.snapshot import SnapshotBlock, TableSnapshot
 from rheos.connectors.postgres.watched_session import STATEMENT, ServerCheck, WatchedSession
+from rheos.connectors.schema_changes import SchemaChange
 from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.connectors.contract import ReaderContext, SourceClient
 from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError, unexpected
@@ -140,7 +141,10 @@ class ChangeFeed(SourceClient):
     def _run(self) -> None:
         failed: RheosError | None = None
         try:
-            self._read()
+            awaited = self._read()
+            if awaited is not None:
+                self._buffer.stop(awaited.reason)
+                return
         except RheosError as error:
             failed = error
         except MalformedMessageError as error:
@@ -153,7 +157,8 @@ class ChangeFeed(SourceClient):
             failed = unexpected(error)
         self._buffer.end(failed)
 
-    def _read(self) -> None:
+    def _read(self) -> SchemaChange | None:
+        """Read to the end; return the change of the table for which the job must stop before it."""
         tries = 0
         while not self._buffer.is_closing:
             at = self._at
@@ -162,8 +167,10 @@ class ChangeFeed(SourceClient):
                 SERVERS_AWAY.answered(self)
                 if self._at.in_snapshot:
                     self._read_snapshot()
-                elif self._read_stream():
-                    return
+                elif (translation := self._read_stream()).finished:
+                    return None
+                elif translation.awaited is not None:
+                    return translation.awaited
                 continue
             except client().Error as raised:
                 error = postgres_error(raised, self._table.doing, self._table.options)
@@ -175,6 +182,7 @@ class ChangeFeed(SourceClient):
             self._buffer.count(AWAY)
             SERVERS_AWAY.failed(self, error.what)
             self._buffer.pause(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)])
+        return None
 
     def _begin(self) -> None:
         """Check that the slot exists and retains all entries from this position on."""
@@ -253,14 +261,14 @@ class ChangeFeed(SourceClient):
         self._give(BufferedChunk(block.rows, at, after))
         return after
 
-    def _read_stream(self) -> bool:
-        """Read changes; return whether the end of the source was reached."""
+    def _read_stream(self) -> ChangeTranslation:
+        """Read changes; return their translation, which has ended unless the buffer was closed."""
         table = self._table
         translation = ChangeTranslation(table.rows, table.schema, table.name, self._at, self._end_lsn)
         stream = self._opened_stream()
         check = ServerCheck(table.options, table.doing)
         try:
-            while not self._buffer.is_closing and not translation.finished:
+            while not self._buffer.is_closing and not translation.ended:
                 waits = False
                 for received in stream.received(_WAIT_S):
                     if received.payload is not None:
@@ -268,7 +276,7 @@ class ChangeFeed(SourceClient):
                     else:
                         translation.caught_up(received.wal_end)
                     if (
-                        translation.finished
+                        translation.ended
                         or translation.gathered_rows >= _CHUNK_ROWS
                         or translation.gathered_bytes >= _CHUNK_BYTES
                     ):
@@ -284,7 +292,7 @@ class ChangeFeed(SourceClient):
         finally:
             stream.close()
             check.close()
-        return translation.finished
+        return translation
 
     def _opened_stream(self) -> ReplicationStream:
         """Return a stream that begins at the current position, confirmed up to the last checkpoint."""

@@ -8,9 +8,18 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from rheos.connectors.postgres.change_positions import Key
-from rheos.connectors.postgres.change_values import from_text
-from rheos.connectors.postgres.pgoutput import RelationMessage, Value, Values
+from rheos.connectors.postgres.change_positions import Key, lsn_text
+from rheos.connectors.postgres.change_values import from_text, read_as, type_name
+from rheos.connectors.postgres.pgoutput import RelationColumn, RelationMessage, Value, Values
+from rheos.connectors.schema_changes import (
+    Fit,
+    LoggedField,
+    OnSchemaChange,
+    ReadField,
+    SchemaChange,
+    SchemaPolicy,
+    fit_of,
+)
 from rheos.core.errors import InputError
 from rheos.core.protocol.elements import Batch
 
@@ -24,9 +33,16 @@ class ReadColumn:
 
     name: str
     type_id: int
-    is_whole: bool
-    """Whether the column has an integer type. In a key, such a column is compared as a number."""
+    sql_type: str
+    """Type as `format_type` writes it, such as "numeric(10,2)"."""
     type: pa.DataType
+    is_required: bool = False
+    """Whether rows must have the column."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the column has an integer type. In a key, such a column is compared as a number."""
+        return self.sql_type in ("smallint", "integer", "bigint")
 
 
 @dataclass(frozen=True)
@@ -41,6 +57,9 @@ class ChangeRows:
     key: tuple[str, ...]
     known: tuple[tuple[Known, str], ...]
     """Metadata fields of a change, and their columns."""
+    on_schema_change: OnSchemaChange = "fail"
+    known_lsn: int = 0
+    """Position in the log when the program started: it knows no later change of the table."""
 
     def schema(self) -> pa.Schema:
         fields = [pa.field(column.name, column.type) for column in self.columns]
@@ -81,27 +100,39 @@ class ChangeRows:
     def place(self, name: str) -> int:
         return next(place for place, column in enumerate(self.columns) if column.name == name)
 
-    def places(self, relation: RelationMessage) -> list[int]:
-        """Return the places of the columns in the relation's rows. Raises InputError if the table has
-        changed."""
-        there = {column.name: place for place, column in enumerate(relation.columns)}
-        wrong = ""
-        for column in self.columns:
-            if column.name not in there:
-                wrong = f"it no longer has the column {column.name!r}"
-            elif relation.columns[there[column.name]].type_id != column.type_id:
-                wrong = f"the column {column.name!r} has another type"
-        if self.all_columns is not None:
-            for name in there:
-                if name not in self.all_columns:
-                    wrong = wrong or f"it has a new column {name!r}"
-        if wrong:
-            raise InputError(
-                f"the table {self.table} was altered while the job ran: {wrong}",
-                hint="stop the job with a savepoint, and resume from it with a program that has the "
-                "new columns; or select columns with schema=",
-            )
-        return [there[column.name] for column in self.columns]
+    def places(self, relation: RelationMessage, lsn: int) -> list[int | None] | SchemaChange:
+        """Return the places of the columns in the relation's rows, as the policy decides.
+
+        Args:
+            relation: Columns of the rows.
+            lsn: Position at which their transaction commits.
+
+        Returns:
+            The places, where None is null; or the change for which the program must start again.
+
+        Raises:
+            InputError: The policy does not allow the change.
+        """
+        columns = {column.name: column for column in self.columns}
+        policy = SchemaPolicy(
+            self.on_schema_change,
+            self.table,
+            tuple(ReadField(each.name, each.sql_type, each.is_required) for each in self.columns),
+            self.all_columns,
+        )
+        fields = [_logged(each, columns.get(each.name)) for each in relation.columns]
+        return policy.places(fields, lsn_text(lsn), is_old=lsn < self.known_lsn)
+
+
+def _logged(column: RelationColumn, read: ReadColumn | None) -> LoggedField:
+    name, fit = type_name(column.type_id, column.modifier), Fit.SAME
+    if read is not None:
+        is_same = read.type_id == column.type_id
+        if is_same and name.startswith("numeric"):
+            is_same = read.sql_type == name
+        if not is_same:
+            fit = fit_of(read_as(name), read_as(read.sql_type), read.type)
+    return LoggedField(column.name, name, fit)
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -20,13 +20,13 @@ from rheos.connectors.postgres.connection import ServerOptions, ServerSession, c
 from rheos.connectors.postgres.retrying import RetryingSession
 from rheos.connectors.postgres.slots import make_ready
 from rheos.connectors.postgres.target_table import TargetTable, check_table_name, find_table
+from rheos.connectors.schema_changes import OnSchemaChange, check_policy
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
 from rheos.core.site import located_at_call
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
-_WHOLE = ("smallint", "integer", "bigint")
 
 
 @located_at_call
@@ -38,6 +38,7 @@ def changes(
     schema: Any = None,
     metadata: Sequence[str] | Mapping[str, str] = ("op",),
     snapshot: bool = True,
+    on_schema_change: OnSchemaChange = "fail",
     end: Literal["now"] | None = None,
     options: Mapping[str, object] | None = None,
 ) -> PostgresChanges:
@@ -70,6 +71,11 @@ def changes(
         snapshot: whether a job without a checkpoint first emits the existing rows. That needs a primary
             key. Without a snapshot, the job begins at the slot's position, and a table without a
             primary key needs REPLICA IDENTITY FULL.
+        on_schema_change: what happens when columns that are read are dropped, renamed or get another
+            type; or when columns are added, if all are read. "fail" ends the job with an error.
+            "ignore" continues with the columns of the program: a missing one is null, a value that
+            fits is converted. "follow" stops the job with a checkpoint exactly before the first row of
+            the new form. Started again, it continues with the columns that the table then has.
         end: "now" ends with the changes committed at the time of this call: such a source is bounded
             and may be read in batch.
         options: further parameters of libpq, such as sslmode and sslrootcert. Their values are shown
@@ -93,12 +99,13 @@ def changes(
         )
     if end not in (None, "now"):
         raise ProgramError(f"end={end!r} is not known", hint='write end="now", or leave it out')
+    policy = check_policy(on_schema_change)
     known = known_fields(metadata, get_args(Known))
     wanted, record = (None, None) if schema is None else resolve(schema)
     reached = ServerOptions.of(url, options)
     session = RetryingSession(reached, f"the table {table} cannot be inspected")
     try:
-        found, end_lsn = session.do(lambda s: _looked_at(s, table, ends=end is not None))
+        found, now_lsn = session.do(lambda s: _looked_at(s, table))
     finally:
         session.close()
     if snapshot and not found.primary_key:
@@ -108,12 +115,15 @@ def changes(
             "IDENTITY FULL and write snapshot=False",
         )
     rows = _rows(found, wanted, known, snapshot=snapshot)
+    rows = replace(rows, on_schema_change=policy, known_lsn=now_lsn)
     read = ReadTable(reached, found.schema, found.name, found.sql, named, rows, snapshot)
     given = record if wanted is not None and rows.schema().names == wanted.names else None
-    return PostgresChanges(read, given, end_lsn)
+    return PostgresChanges(read, given, None if end is None else now_lsn)
 
 
-def _looked_at(session: ServerSession, table: str, *, ends: bool) -> tuple[TargetTable, int | None]:
+def _looked_at(session: ServerSession, table: str) -> tuple[TargetTable, int]:
+    # A change of the table after this position may be known or not. An earlier one is known.
+    [(lsn,)] = session.rows("SELECT pg_current_wal_insert_lsn()::text")
     found = find_table(session, table)
     if found is None:
         raise ConfigurationError(
@@ -126,9 +136,6 @@ def _looked_at(session: ServerSession, table: str, *, ends: bool) -> tuple[Targe
             f"other tables inherit from {found}, and their changes are not among those of {found}",
             hint="make it a partitioned table, or read each of those tables with its own source",
         )
-    if not ends:
-        return found, None
-    [(lsn,)] = session.rows("SELECT pg_current_wal_insert_lsn()::text")
     return found, lsn_of(lsn)
 
 
@@ -145,18 +152,19 @@ def _rows(
         if column.is_computed:
             _check_left_out(table, column.name, wanted, names, snapshot=snapshot)
             continue
-        type = read_as(column.type)
+        type, is_required = read_as(column.type), column.name in table.primary_key
         if wanted is not None:
             if column.name not in wanted.names or column.name in names:
                 continue
             type = wanted.field(column.name).type
+            is_required = is_required or not wanted.field(column.name).nullable
             is_text = (column_types(type) or ("",))[0] == "text"
             if not is_text and (column_types(type) is None or not takes(column.type, type)):
                 raise SchemaError(
                     f"the column {column.name!r} of {table} is {column.type}, but schema= has {type}",
                     hint=f"write {read_as(column.type)}, or str",
                 )
-        columns.append(ReadColumn(column.name, column.type_id, column.type in _WHOLE, type))
+        columns.append(ReadColumn(column.name, column.type_id, column.type, type, is_required))
     there = [column.name for column in columns]
     check_names(table, [column.name for column in table.columns], there, wanted, names)
     for name in table.primary_key if snapshot else ():
@@ -195,6 +203,10 @@ class PostgresChanges(Source):
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", self.table.rows.schema())
         object.__setattr__(self, "bounded", self.end_lsn is not None)
+
+    @property
+    def may_stop(self) -> bool:
+        return self.table.rows.on_schema_change == "follow"
 
     def only_reader(self) -> str | None:
         return "each job has its own slot, which only one reader may use"

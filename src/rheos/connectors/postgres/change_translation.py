@@ -24,6 +24,7 @@ from rheos.connectors.postgres.pgoutput import (
     UpdateMessage,
     Values,
 )
+from rheos.connectors.schema_changes import SchemaChange
 
 
 class ChangeTranslation:
@@ -58,12 +59,23 @@ class ChangeTranslation:
         self._begin: BeginMessage | None = None
         self._changes = 0
         """Number of changes examined in this transaction."""
-        self._relations: dict[int, tuple[list[int], int] | None] = {}
+        self._described: dict[int, RelationMessage] = {}
+        """Descriptions of the table, by their ids."""
+        self._is_old = False
+        """Whether the program knows a newer table than these describe."""
+        self._relations: dict[int, tuple[list[int | None], int] | None] = {}
         """For relations of the table: indexes of its columns, and their number. None for other
         tables."""
         self.finished = False
+        self.awaited: SchemaChange | None = None
+        """Change of the table for which the program must start again. Nothing after it is read."""
         self._gathered = GatheredChanges(of)
         self._places: list[tuple[int, int]] = []
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more is read: the source has ended, or the program must start again."""
+        return self.finished or self.awaited is not None
 
     @property
     def gathered_rows(self) -> int:
@@ -96,7 +108,7 @@ class ChangeTranslation:
 
     def take(self, message: Message) -> None:
         """Process a message. Raises MalformedMessageError and InputError."""
-        if self.finished:
+        if self.ended:
             return
         match message:
             case BeginMessage():
@@ -104,13 +116,16 @@ class ChangeTranslation:
                     self.finished = True
                     return
                 self._begin, self._changes = message, 0
+                if self._is_old and message.commit_lsn >= self._of.known_lsn:
+                    for described in self._described.values():
+                        self._describe(described)
             case CommitMessage():
                 if message.end_lsn > self._lsn:
                     self._lsn, self._given = message.end_lsn, 0
                 self._begin, self._changes = None, 0
             case RelationMessage():
                 if (message.schema, message.name) == self._named:
-                    self._relations[message.id] = self._of.places(message), len(message.columns)
+                    self._describe(message)
                 else:
                     self._relations[message.id] = None
             case InsertMessage():
@@ -139,6 +154,17 @@ class ChangeTranslation:
                 pass
             case _:
                 assert_never(message)
+
+    def _describe(self, message: RelationMessage) -> None:
+        """Take the columns of the rows that follow."""
+        lsn = self._lsn if self._begin is None else self._begin.commit_lsn
+        self._is_old = lsn < self._of.known_lsn
+        self._described[message.id] = message
+        places = self._of.places(message, lsn)
+        if isinstance(places, SchemaChange):
+            self.awaited = places
+        else:
+            self._relations[message.id] = places, len(message.columns)
 
     def _move(self, old: Values, new: Values) -> None:
         """Add an update of the key as two changes: a deletion, and an insertion."""
@@ -169,9 +195,9 @@ class ChangeTranslation:
         places, count = known
         if len(values) != count:
             raise MalformedMessageError(f"a row has {len(values)} columns, but the table has {count}")
-        return [values[place] for place in places]
+        return [None if place is None else values[place] for place in places]
 
-    def _relation(self, relation: int) -> tuple[list[int], int] | None:
+    def _relation(self, relation: int) -> tuple[list[int | None], int] | None:
         if relation not in self._relations:
             raise MalformedMessageError(
                 f"a change of the table {relation}, which the server has not described"

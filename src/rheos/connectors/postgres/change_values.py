@@ -26,6 +26,28 @@ _TYPES: Mapping[str, pa.DataType] = {
     "timestamp with time zone": pa.timestamp("us", "UTC"),
     "time without time zone": pa.time64("us"),
 }
+_NAMES: Mapping[int, str] = {
+    16: "boolean",
+    17: "bytea",
+    20: "bigint",
+    21: "smallint",
+    23: "integer",
+    25: "text",
+    26: "oid",
+    114: "json",
+    700: "real",
+    701: "double precision",
+    1042: "character",
+    1043: "character varying",
+    1082: "date",
+    1083: "time without time zone",
+    1114: "timestamp without time zone",
+    1184: "timestamp with time zone",
+    1186: "interval",
+    2950: "uuid",
+    3802: "jsonb",
+}
+_NUMERIC_ID, _MODIFIER_BASE = 1700, 4
 _NUMERIC = re.compile(r"numeric\((\d+),(\d+)\)")
 _DIGITS = 38
 
@@ -38,6 +60,16 @@ def read_as(column_type: str) -> pa.DataType:
     if numeric is not None and int(numeric[1]) <= _DIGITS:
         return pa.decimal128(int(numeric[1]), int(numeric[2]))
     return _TYPES.get(bare, pa.string())
+
+
+def type_name(type_id: int, modifier: int) -> str:
+    """Return the name of a type in the log, as `format_type` writes it, without lengths."""
+    if type_id != _NUMERIC_ID:
+        return _NAMES.get(type_id, f"type {type_id}")
+    if modifier < _MODIFIER_BASE:
+        return "numeric"
+    digits = modifier - _MODIFIER_BASE
+    return f"numeric({digits >> 16 & 0xFFFF},{digits & 0x7FF})"
 
 
 def from_text(values: pa.Array, type: pa.DataType, place: str) -> pa.Array:

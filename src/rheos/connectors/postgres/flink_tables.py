@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from rheos.connectors.postgres.change_source import PostgresChanges
 from rheos.connectors.postgres.change_source import changes as changes_of
+from rheos.connectors.schema_changes import OnSchemaChange
 
 
 def changes(
@@ -22,6 +23,7 @@ def changes(
     slot: str | None = None,
     schema: Any = None,
     snapshot: bool = True,
+    on_schema_change: OnSchemaChange = "fail",
     end: Literal["now"] | None = None,
     options: Mapping[str, object] | None = None,
 ) -> PostgresChanges:
@@ -38,6 +40,7 @@ def changes(
         slot: Name of the replication slot and of the publication.
         schema: Columns to read.
         snapshot: Whether a job without a checkpoint first reads the existing rows.
+        on_schema_change: Policy for a table that is altered.
         end: "now" ends with the current changes.
         options: Further parameters of libpq.
 
@@ -51,6 +54,7 @@ def changes(
         slot=slot,
         schema=schema,
         snapshot=snapshot,
+        on_schema_change=on_schema_change,
         end=end,
         options=options,
     )

@@ -51,6 +51,8 @@ class CommitMessage:
 class RelationColumn:
     name: str
     type_id: int
+    modifier: int
+    """Parameters of the type, such as the digits of `numeric`; -1 for none."""
     in_key: bool
 
 
@@ -182,8 +184,8 @@ def _relation(reader: _Reader) -> RelationMessage:
     for _ in range(reader.count()):
         flags = ord(reader.letter())
         column = reader.text()
-        type_id, _modifier = reader.take(_COLUMN_TYPE)
-        columns.append(RelationColumn(column, type_id, bool(flags & 1)))
+        type_id, modifier = reader.take(_COLUMN_TYPE)
+        columns.append(RelationColumn(column, type_id, modifier, bool(flags & 1)))
     return RelationMessage(relation, schema or "pg_catalog", name, identity, tuple(columns))
 
 

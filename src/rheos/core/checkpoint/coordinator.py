@@ -85,6 +85,7 @@ from rheos.core.protocol.control import (
     Drained,
     PhaseRead,
     SplitsTaken,
+    StopNeeded,
 )
 from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 
@@ -178,6 +179,11 @@ class Coordinator:
         return self._life.last_error
 
     @property
+    def stop_reason(self) -> str | None:
+        """Return why the job stops by itself though its input continues; None if it does not."""
+        return self._available_now.stop_reason
+
+    @property
     def shortage(self) -> RheosError | None:
         """Return the error about missing slots, while no attempt can run; otherwise None."""
         return self._life.shortage
@@ -260,6 +266,7 @@ class Coordinator:
                 | Drained()
                 | PhaseRead()
                 | CaughtUp()
+                | StopNeeded()
                 | SplitsTaken()
             ):
                 # CP5: a zombie's messages are ignored. The next attempt's sweep deletes its files.
@@ -324,7 +331,14 @@ class Coordinator:
 
     def _reported(
         self,
-        event: Acknowledge | Decline | Committed | Drained | PhaseRead | CaughtUp | SplitsTaken,
+        event: Acknowledge
+        | Decline
+        | Committed
+        | Drained
+        | PhaseRead
+        | CaughtUp
+        | StopNeeded
+        | SplitsTaken,
         now_ms: int,
     ) -> list[Action]:
         running = self.state is LifecycleState.RUNNING
@@ -342,6 +356,8 @@ class Coordinator:
                 return self._source_phases.reported(event)
             case CaughtUp() if running or self.state is LifecycleState.STARTING:
                 self._available_now.reported(event)
+            case StopNeeded() if running or self.state is LifecycleState.STARTING:
+                self._available_now.stop_needed(event)
             case SplitsTaken() if running:
                 return self._discovery.taken(event, now_ms)
             case Committed() if running:
@@ -368,7 +384,7 @@ class Coordinator:
 
     def _proceed(self, now_ms: int, wall_ms: int) -> list[Action]:
         """Enter complete checkpoints, or open one that is due. One entry is written at a time (CP1)."""
-        if self._leaves or self._available_now.all_read:
+        if self._leaves or self._available_now.is_over:
             self._checkpoints.savepoints.ask_to_stop()
         entry = self._checkpoints.entry(wall_ms)
         return self._checkpoints.proceed(now_ms) if entry is None else [self._life.log.append(entry)]

@@ -23,6 +23,7 @@ from rheos.core.protocol.control import (
     Drained,
     PhaseRead,
     SplitsTaken,
+    StopNeeded,
     Totals,
     ToTask,
 )
@@ -278,6 +279,7 @@ Event: TypeAlias = (
     | Committed
     | PhaseRead
     | CaughtUp
+    | StopNeeded
     | SplitsTaken
     | SplitsListed
     | SplitsNotListed

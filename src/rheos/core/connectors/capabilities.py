@@ -548,6 +548,38 @@ def has_caught_up(reader: SplitReader) -> bool:
     return reader.has_caught_up() if isinstance(reader, CatchesUp) else False
 
 
+# --- programs that a source outlives --------------------------------------------------------------
+
+
+@runtime_checkable
+class StopsJob(Protocol):
+    """A source whose readers may be unable to continue with the program that runs, because the program
+    does not know the columns that the source now has."""
+
+    may_stop: bool
+    """Whether readers of this source may stop the job. They then have `stop_reason`."""
+
+
+def may_stop(source: Source) -> bool:
+    """Return whether readers of the source may stop the job."""
+    return source.may_stop if isinstance(source, StopsJob) else False
+
+
+@runtime_checkable
+class HasStopReason(Protocol):
+    """A reader of a source that may stop the job."""
+
+    def stop_reason(self) -> str | None:
+        """Return why the job must stop at the reader's position, for its user. From then on `poll`
+        returns `Pending()`. None while it can continue. Started again, the job reads on from that
+        position."""
+
+
+def stop_reason(reader: SplitReader) -> str | None:
+    """Return why the job must stop at the reader's position; None if it can continue."""
+    return reader.stop_reason() if isinstance(reader, HasStopReason) else None
+
+
 SOURCE_CAPABILITIES: Final = (
     Discovers,
     ForgetsSplits,
@@ -570,8 +602,9 @@ SOURCE_CAPABILITIES: Final = (
     RejectsRecords,
     KnowsEarliestTimes,
     FixesEventTime,
+    StopsJob,
 )
-READER_CAPABILITIES: Final = (ReportsLag, ReportsPlaces, CatchesUp)
+READER_CAPABILITIES: Final = (ReportsLag, ReportsPlaces, CatchesUp, HasStopReason)
 
 
 def has_members(made: type, capability: type) -> bool:

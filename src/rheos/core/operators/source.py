@@ -180,6 +180,7 @@ class SourceOperator(Operator):
         """Highest open phase. Splits of higher phases wait."""
         self._last_phase = 0
         self.until_now = spec.until_now
+        self.may_stop = capabilities.may_stop(spec.source)
         """Whether the job stops after the rows that the source holds now."""
         goes_on = spec.until_now and not spec.source.bounded
         self.may_find = goes_on or capabilities.discovery_ms(spec.source) is not None
@@ -421,6 +422,13 @@ class SourceOperator(Operator):
         return not self._waiting and all(
             reader is not None and capabilities.has_caught_up(reader) for reader in readers
         )
+
+    def stop_reason(self) -> str | None:
+        """Return why a reader cannot continue with this program; None if all can."""
+        for state in self._open:
+            if state.reader is not None and (why := capabilities.stop_reason(state.reader)):
+                return why
+        return None
 
     # --- reading --------------------------------------------------------------------------------------
 

@@ -221,6 +221,15 @@ class CaughtUp(Message, frozen=True):
     operator: OperatorId
 
 
+class StopNeeded(Message, frozen=True):
+    """Reports that a source cannot continue with this program: the job must stop, with the positions at
+    which its readers are now."""
+
+    subtask: int
+    operator: OperatorId
+    reason: str
+
+
 class SplitsTaken(Message, frozen=True):
     """Number of the source's splits that the subtask knows, counted in the order in which they were
     sent in this attempt."""
@@ -314,6 +323,7 @@ ToMaster = (
     | Committed
     | PhaseRead
     | CaughtUp
+    | StopNeeded
     | SplitsTaken
     | SourceWatermark
     | StacksSampled

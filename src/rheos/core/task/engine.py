@@ -42,6 +42,7 @@ from rheos.core.task.source_reports import (
     DiscoveredSplits,
     DriftReporter,
     PhaseReporter,
+    StopReporter,
 )
 from rheos.core.task.traffic import RunOutcome, SpentTime
 from rheos.core.task.tree import OperatorTree
@@ -194,10 +195,11 @@ class SubtaskEngine:
             open_chain(chain, self._assignment.restored)
         self._phases = PhaseReporter(self._attempt, self._subtask, self._operators)
         self._caught_up = CaughtUpReporter(self._attempt, self._subtask, self._operators)
+        self._stops = StopReporter(self._attempt, self._subtask, self._operators)
         self._found = DiscoveredSplits(self._subtask, self._operators)
         now_us = self._clock.monotonic_us
         self._drift = DriftReporter(self._attempt, self._subtask, self._operators, now_us)
-        reporters = (self._phases, self._caught_up, self._drift)
+        reporters = (self._phases, self._caught_up, self._stops, self._drift)
         self._reporters = [reporter for reporter in reporters if reporter.watches]
         for chain in self._chains:
             restore_in_flight(chain, self._assignment.restored, self._config.batch_rows)

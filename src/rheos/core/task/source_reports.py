@@ -17,6 +17,7 @@ from rheos.core.protocol.control import (
     SourceWatermark,
     SplitsFound,
     SplitsTaken,
+    StopNeeded,
     ToMaster,
 )
 from rheos.core.protocol.ids import Attempt, OperatorId
@@ -59,6 +60,25 @@ class CaughtUpReporter(SourceReporter):
         for id in news:
             del self._sources[id]
         return [CaughtUp(attempt=self._attempt, subtask=self._subtask, operator=id) for id in news]
+
+
+class StopReporter(SourceReporter):
+    """Reports the sources whose readers cannot continue with this program."""
+
+    @staticmethod
+    def _reports_of(source: SourceOperator) -> bool:
+        return source.may_stop
+
+    def poll(self) -> list[StopNeeded]:
+        news = []
+        for id, source in list(self._sources.items()):
+            reason = source.stop_reason()
+            if reason is not None:
+                del self._sources[id]
+                news.append(
+                    StopNeeded(attempt=self._attempt, subtask=self._subtask, operator=id, reason=reason)
+                )
+        return news
 
 
 class PhaseReporter(SourceReporter):

@@ -123,7 +123,7 @@ class EventRecorder:
             self._running(wall_ms)
         for action in actions:
             if isinstance(action, EndJob):
-                self._ended(action, wall_ms)
+                self._ended(action, coordinator.stop_reason, wall_ms)
 
     # --- start of this driver ---------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class EventRecorder:
 
     # --- the end ----------------------------------------------------------------------------------
 
-    def _ended(self, action: EndJob, wall_ms: int) -> None:
+    def _ended(self, action: EndJob, stop_reason: str | None, wall_ms: int) -> None:
         if action.finished_before is not None:
             return
         if self._start is not None:
@@ -270,6 +270,8 @@ class EventRecorder:
         if self._restart is not None:
             self._log.end(self._restart, wall_ms, "not restarted")
         level, what, detail = EventLevel.INFO, action.outcome.value, ""
+        if action.outcome is Outcome.STOPPED and stop_reason is not None:
+            what, level = f"stopped: {redacted(stop_reason)}", EventLevel.WARNING
         if action.error is not None:
             detail = redacted(str(action.error))
             what, level = f"failed: {redacted(action.error.what)}", EventLevel.ERROR

@@ -78,6 +78,7 @@ class StatusView:
             since_published_ms=reports.since_published_ms(),
             operators=operators,
             failure=str(error) if error else None,
+            stop_reason=coordinator.stop_reason,
             finished_before=end is not None and end.finished_before is not None,
             parallelism=coordinator.parallelism,
             last_checkpoint_bytes=_state_bytes(last) if last else None,

@@ -34,6 +34,7 @@ EARLIEST = "no row of a split is before earliest_ms"
 TIME_COLUMN = "event_time_behind is true or false"
 PARQUET = "parquet_files returns for each split a file with exactly its rows"
 RELEASES = "released can be called again"
+STOPS = "may_stop is true or false, and a reader has a reason to stop only if it is true"
 LAG = "lag_rows is a number of at least 0, or None"
 
 
@@ -178,6 +179,17 @@ def _fixes_event_time(trial: Trial) -> None:
         broken(TIME_COLUMN, f"it is {allowed!r}")
 
 
+def _stops_job(trial: Trial) -> None:
+    may_stop: Any = capabilities.may_stop(trial.source)
+    if not isinstance(may_stop, bool):
+        broken(STOPS, f"may_stop is {may_stop!r}")
+    for split in trial.splits()[:1]:
+        with trial.open(split) as reading:
+            reason: Any = capabilities.stop_reason(reading.reader)
+            if reason is not None and not (may_stop and isinstance(reason, str)):
+                broken(STOPS, f"a new reader of split {split.id!r} has the reason {reason!r}")
+
+
 def _reports_lag(trial: Trial) -> None:
     for split in trial.splits()[:1]:
         with trial.open(split) as reading:
@@ -232,6 +244,8 @@ CAPABILITY_RULES: Mapping[type, tuple[str, Callable[[Trial], None]]] = {
     capabilities.RejectsRecords: (RECORDS, _makes_records),
     capabilities.KnowsEarliestTimes: (EARLIEST, _knows_earliest),
     capabilities.FixesEventTime: (TIME_COLUMN, _fixes_event_time),
+    capabilities.StopsJob: (STOPS, _stops_job),
+    capabilities.HasStopReason: (STOPS, _stops_job),
     capabilities.ReportsLag: (LAG, _reports_lag),
     capabilities.ReportsPlaces: ("places", _read_with_others),
     capabilities.SharesClient: ("client", _read_with_others),
