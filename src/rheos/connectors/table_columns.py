@@ -73,6 +73,20 @@ class TableTypes:
         stored = self.table_schema(schema)
         return [field.with_nullable(True) for field in stored if field.name.lower() not in known]
 
+    def widened_columns(self, schema: pa.Schema, table: pa.Schema) -> list[pa.Field]:
+        """Return the columns of the table that are narrower than the stream's, with the wider types. A
+        decimal keeps its digits after the point, so that data files keep their meaning."""
+        fields = []
+        for field in self.table_schema(schema):
+            if field.name in table.names:
+                column = table.field(field.name)
+                kind = self.stored_type(column.type)
+                is_scaled = pa.types.is_decimal(column.type) and pa.types.is_decimal(field.type)
+                same_scale = not is_scaled or column.type.scale == field.type.scale
+                if kind not in (None, field.type) and same_scale and self._takes(field.type, kind):
+                    fields.append(field.with_nullable(column.nullable))
+        return fields
+
     def fitted_schema(
         self, schema: pa.Schema, table: pa.Schema, partitions: Collection[str], label: str
     ) -> pa.Schema:

@@ -529,6 +529,32 @@ def test_evolve_adds_columns_and_keeps_rows(tmp_path: Path) -> None:
     ]
 
 
+def test_evolve_widens_types_and_keeps_rows(tmp_path: Path) -> None:
+    """Files from before are read with the new type, also when an upsert rewrites them."""
+
+    def typed(whole: pa.DataType, real: pa.DataType, digits: int, *rows: tuple[Any, ...]) -> pa.Table:
+        schema = pa.schema({"n": whole, "x": real, "d": pa.decimal128(digits, 2), "s": pa.string()})
+        return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
+
+    narrow = typed(pa.int32(), pa.float32(), 5, (1, 0.5, Decimal("1.25"), "a"), (2, 1.5, None, "b"))
+    write(tmp_path, narrow)
+    big = (1 << 40, 0.1, Decimal("12345678.25"), "c")
+    wide = typed(pa.int64(), pa.float64(), 12, big, (2, 2.5, None, "B"))
+    refused(lambda: write(tmp_path, wide), rh.SchemaError, "'n'", "cast it")
+    for _ in range(2):
+        write(tmp_path, wide, evolve=True, key="n")
+    write(tmp_path, narrow.slice(0, 0), evolve=True)
+    assert [tuple(row.values()) for row in read(tmp_path)] == [
+        (1, 0.5, Decimal("1.25"), "a"),
+        (2, 2.5, None, "B"),
+        big,
+    ]
+    other_scale = wide.set_column(2, "d", wide["d"].cast(pa.decimal128(15, 3)))
+    refused(lambda: write(tmp_path, other_scale, evolve=True), rh.SchemaError, "'d'", "cast it")
+    as_text = wide.set_column(3, "s", pa.array([1, 2]))
+    refused(lambda: write(tmp_path, as_text, evolve=True), rh.SchemaError, "'s'", "cast it")
+
+
 def test_columns_are_added_and_renamed_while_the_job_runs(job: Job) -> None:
     staged = job.stage(1)
     with job.table().update_schema() as update:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import msgspec
+import pytest
 
 from rheos.core.checkpoint.events import (
     Action,
@@ -233,6 +234,23 @@ def test_a_table_may_gain_columns_that_may_be_null() -> None:
     assert refusal(old, table(column("n", "bigint"), column("note", "string"))) is None
     assert refusal(table(column("n", "bigint", required=True)), old) is None
     assert refusal(old, table(column("n", "string"), label="db.other")) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_wider"),
+    [
+        ("int32", "int64", True),
+        ("int64", "int32", False),
+        ("int32", "double", False),
+        ("float", "double", True),
+        ("decimal128(5, 2)", "decimal128(9, 2)", True),
+        ("decimal128(5, 2)", "decimal128(9, 3)", False),
+        ("decimal128(9, 2)", "decimal128(5, 2)", False),
+    ],
+)
+def test_a_table_may_have_wider_types(before: str, after: str, is_wider: bool) -> None:
+    found = refusal(table(column("n", before)), table(column("n", after)))
+    assert (found is None) is is_wider
 
 
 def test_other_changes_are_named_with_old_and_new_type() -> None:

@@ -95,14 +95,15 @@ def found_target(
     key: tuple[str, ...] = (),
     gone: str | None = None,
 ) -> IcebergTarget:
-    """Inspect the table. Create it if it does not exist, and add columns that it lacks, if `evolve`.
+    """Inspect the table. Create it if it does not exist. If `evolve`, add columns that it lacks, and
+    widen types of others.
 
     Args:
         catalog: catalog of the table.
         name: name of the table, with its namespace.
         schema: columns of the rows, without `gone`.
         partition_by: partition fields of a new table.
-        evolve: whether to add columns.
+        evolve: whether to add and widen columns.
         key: key of upserts; empty to append rows.
         gone: column that marks deletions.
 
@@ -119,10 +120,10 @@ def found_target(
         for left in reversed(range(_CREATED_WITHIN)):
             try:
                 table = tables.load_table(name)
-                added = TYPES.new_columns(schema, arrow_schema(table.schema())) if evolve else []
-                if added:
+                changed = _changed_columns(schema, arrow_schema(table.schema())) if evolve else []
+                if changed:
                     with table.update_schema() as update:
-                        update.union_by_name(pa.schema(added))
+                        update.union_by_name(pa.schema(changed))
                     table.refresh()
                 break
             except errors.NoSuchTableError:
@@ -139,6 +140,10 @@ def found_target(
         if key:
             rewritable_columns(table, name)
         return replace(target, key=key, gone=gone)
+
+
+def _changed_columns(schema: pa.Schema, table: pa.Schema) -> list[pa.Field]:
+    return [*TYPES.new_columns(schema, table), *TYPES.widened_columns(schema, table)]
 
 
 def _create(tables: Any, name: str, schema: pa.Schema, partition_by: Sequence[str]) -> None:

@@ -48,8 +48,9 @@ def sink(
             password.
         partition_by: the partition fields of a new table: columns, or transforms of them, such as
             `day(at)`, `hour(at)`, `bucket[16](customer)` and `truncate[4](zip)`.
-        evolve: whether columns that the table lacks are added to it when the job is submitted. By
-            default such a column is an error.
+        evolve: whether, when the job is submitted, columns that the table lacks are added to it, and
+            narrower types of the table are widened by Iceberg's rules (`int` to `long`, `float` to
+            `double`, more digits before the point of a decimal). By default both are errors.
         key: the key column or columns of upserts: a row replaces the row with the same key. Of several
             rows of a key in one subtask, the last one remains. By default rows are appended, and the
             changes of an updating table are written by its own key.

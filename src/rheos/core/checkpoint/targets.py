@@ -6,6 +6,7 @@ program's rows were fitted. Pure; part of CP22.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from rheos.core.errors import UnrestorableError
@@ -14,6 +15,9 @@ from rheos.core.protocol.shapes import TypeShape
 
 Targets = Mapping[OperatorId, TypeShape]
 """Name, columns and types of the target, by sink."""
+_WIDENED = (("int8", "int16", "int32", "int64"), ("float", "double"))
+"""Types of Arrow, each of which has the values of those before it."""
+_DECIMAL = re.compile(r"decimal128\((\d+), (-?\d+)\)")
 
 
 def target_refusal(
@@ -37,7 +41,8 @@ def target_refusal(
 
 
 def _changes(old: TypeShape, new: TypeShape) -> list[str]:
-    """Return the changes that prevent writing. A new nullable column does not."""
+    """Return the changes that prevent writing. A new nullable column does not, and neither does a wider
+    type of the same kind: staged rows fit it."""
     before = {field.name: field for field in old.fields}
     after = {field.name: field for field in new.fields}
     found = []
@@ -45,7 +50,7 @@ def _changes(old: TypeShape, new: TypeShape) -> list[str]:
         now = after.get(name)
         if now is None:
             found.append(f"column {name!r} ({was.type.name}) is missing")
-        elif now.type.name != was.type.name:
+        elif now.type.name != was.type.name and not _is_widened(was.type.name, now.type.name):
             found.append(f"column {name!r} was {was.type.name}, and is now {now.type.name}")
         elif now.required and not was.required:
             found.append(f"column {name!r} ({was.type.name}) was nullable, and is now NOT NULL")
@@ -53,3 +58,13 @@ def _changes(old: TypeShape, new: TypeShape) -> list[str]:
         if name not in before and now.required:
             found.append(f"column {name!r} ({now.type.name}) is new, and NOT NULL")
     return found
+
+
+def _is_widened(old: str, new: str) -> bool:
+    for types in _WIDENED:
+        if old in types and new in types:
+            return types.index(old) < types.index(new)
+    before, after = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
+    if before is None or after is None:
+        return False
+    return before[2] == after[2] and int(before[1]) < int(after[1])
