@@ -6,6 +6,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from rheos.connectors.database_tables import DatabaseTable, check_patterns, selected_tables
 from rheos.connectors.schema_changes import (
     Fit,
     LoggedField,
@@ -15,7 +16,7 @@ from rheos.connectors.schema_changes import (
     SchemaPolicy,
     fit_of,
 )
-from rheos.core.errors import InputError
+from rheos.core.errors import ConfigurationError, InputError, ProgramError
 
 FIELDS = (ReadField("id", "int", True), ReadField("v", "text", False))
 ID, V, W = LoggedField("id", "int", Fit.SAME), LoggedField("v", "text", Fit.SAME), Fit.SAME
@@ -89,3 +90,14 @@ def test_a_type_fits_if_it_is_not_wider(
     logged: pa.DataType, before: pa.DataType, type: pa.DataType, fit: Fit
 ) -> None:
     assert fit_of(logged, before, type) is fit
+
+
+def test_tables_of_a_database_are_selected_by_patterns() -> None:
+    keys = {"orders": ["id"], "lines": ["order_id", "line"], "log": [], "tmp_orders": ["id"]}
+    found = selected_tables("shop", keys, ["*"], ["log", "tmp_*"])
+    assert found == (DatabaseTable("lines", ("order_id", "line")), DatabaseTable("orders", ("id",)))
+    for include, message in ((["l*"], "shop have no primary key: log"), (["X*"], "no table of shop")):
+        with pytest.raises(ConfigurationError, match=message):
+            selected_tables("shop", keys, include, [])
+    with pytest.raises(ProgramError, match=r"include='orders' is not a list of patterns"):
+        check_patterns(include="orders", exclude=())

@@ -25,3 +25,26 @@ def test_the_job_of_the_page_runs(
     printed = capsys.readouterr().out
     assert "175" in printed
     assert "200" in printed
+
+
+def test_all_tables_of_a_database_become_tables_of_a_lakehouse(
+    mariadb_server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    catalogs = pytest.importorskip("pyiceberg.catalog")
+    database = new_database(mariadb_server)
+    database.run(
+        "CREATE TABLE orders (id int PRIMARY KEY, cents bigint)",
+        "CREATE TABLE line (order_id int, number int, item text, PRIMARY KEY (order_id, number))",
+        "CREATE TABLE tmp_of_others (item text)",
+        "INSERT INTO orders VALUES (1, 150), (2, 200)",
+        "INSERT INTO line VALUES (1, 1, 'tea'), (1, 2, 'milk')",
+    )
+    monkeypatch.setenv("SHOP", database.url)
+    monkeypatch.chdir(tmp_path)
+    [job] = [step.code for step in steps(PAGE) if step.file == "whole_database.py"]
+    job = job.replace('checkpoint_dir="checkpoints"', 'runtime="simulated"')
+    exec(job.replace('"follow")', '"follow", end="now")'), {"__name__": "__main__"})
+    lake = catalogs.load_catalog("default", type="sql", uri="sqlite:///lake.db", warehouse="lake")
+    for name, rows in (("orders", [(1, 150), (2, 200)]), ("line", [(1, 1, "tea"), (1, 2, "milk")])):
+        found = lake.load_table(f"shop.{name}").scan().to_arrow().to_pylist()
+        assert sorted(tuple(row.values()) for row in found) == rows
