@@ -33,6 +33,7 @@ from rheos.testing import Faults, simulate
 from tests.connectors.postgres.databases import Database
 
 SCHEMA = pa.schema({"page": pa.string(), "n": pa.int64()})
+ONLY_PAGE = pa.schema({"page": pa.string()})
 JOB = JobId("job")
 
 
@@ -387,6 +388,24 @@ def test_a_table_that_does_not_fit_is_refused(database: Database, table: str, me
     database.run("DROP TABLE IF EXISTS misfit", f"CREATE TABLE misfit {table}")
     with pytest.raises(SchemaError, match=message):
         prepared(rh.postgres.sink("misfit", url=database.url))
+
+
+def test_evolve_adds_columns_and_commits_rows_that_were_staged_without_them(database: Database) -> None:
+    database.run("CREATE TABLE grows (page text PRIMARY KEY)")
+    before = prepared(rh.postgres.sink("grows", url=database.url, key="page"), ONLY_PAGE)
+    writer = opened(before, ONLY_PAGE)
+    writer.write(pa.RecordBatch.from_pydict({"page": ["a"]}))
+    staged = writer.prepare(CheckpointId(1))
+    writer.close()
+    sink = prepared(rh.postgres.sink("grows", url=database.url, key="page", evolve=True))
+    commit(sink, staged)
+    writer = opened(sink)
+    writer.write(rows(("b", 2)))
+    commit(sink, writer.prepare(CheckpointId(2)))
+    writer.close()
+    assert database.rows("SELECT page, n FROM grows ORDER BY page") == [("a", None), ("b", 2)]
+    with pytest.raises(ProgramError, match="evolve='yes' is neither True nor False"):
+        rh.postgres.sink("grows", url=database.url, evolve="yes")  # type: ignore[arg-type]
 
 
 def test_an_upsert_requires_a_unique_key(database: Database) -> None:

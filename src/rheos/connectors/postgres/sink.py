@@ -19,6 +19,7 @@ from rheos.connectors.postgres.target_table import (
     check_unique,
     create_table,
     find_table,
+    with_new_columns,
 )
 from rheos.connectors.postgres.writing import PostgresTarget, StagedRowsCommitter, TableStagingWriter
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
@@ -36,6 +37,7 @@ def sink(
     url: str,
     mode: Mode | None = None,
     key: str | Sequence[str] | None = None,
+    evolve: bool = False,
     staging_schema: str | None = None,
     options: Mapping[str, object] | None = None,
 ) -> PostgresSink:
@@ -54,6 +56,8 @@ def sink(
             key in one subtask, the last one remains. By default "upsert" if there is a key.
         key: The key column or columns of an upsert. An existing table must have them as its primary key
             or as a unique index.
+        evolve: Whether columns that the table lacks are added to it when the job is submitted. By
+            default such a column is an error.
         staging_schema: Schema of the tables `rheos_...` that store rows until their checkpoint is
             complete; by default the table's own schema.
         options: Further parameters of libpq, such as sslmode and sslrootcert. Their values are shown
@@ -83,7 +87,9 @@ def sink(
         )
     if staging_schema is not None:
         check_table_name(staging_schema)
-    return PostgresSink(table, ServerOptions.of(url, options), keys, staging_schema)
+    if not isinstance(evolve, bool):
+        raise ProgramError(f"evolve={evolve!r} is neither True nor False", hint="write evolve=True")
+    return PostgresSink(table, ServerOptions.of(url, options), keys, staging_schema, evolve)
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,7 @@ class PostgresSink(Sink):
     key: tuple[str, ...]
     """Key of upserts; empty to append rows."""
     staging_schema: str | None
+    evolve: bool = False
     gone: str | None = None
     """In a changelog: boolean column that marks rows which delete the row with their key."""
     target: PostgresTarget | None = None
@@ -137,6 +144,8 @@ class PostgresSink(Sink):
             found = find_table(session, self.table)
             if found is None:
                 raise InternalError(f"the table {self.table} was created, but does not exist")
+        elif self.evolve:
+            found = with_new_columns(session, found, schema)
         check_fit(found, schema)
         if self.key:
             check_unique(session, found, self.key)

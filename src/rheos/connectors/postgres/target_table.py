@@ -123,6 +123,20 @@ def create_table(session: ServerSession, table: str, rows: pa.Schema, key: Seque
     session.run(f"CREATE TABLE IF NOT EXISTS {name_in_sql(table)} ({', '.join(columns)})")
 
 
+def with_new_columns(session: ServerSession, table: TargetTable, rows: pa.Schema) -> TargetTable:
+    """Add the columns that the table lacks, as nullable ones. If two sessions do so at once, both find
+    the columns. Returns the table as it then is."""
+    added = [
+        f"ADD COLUMN IF NOT EXISTS {quoted(field.name)} {new_type(field.type)}"
+        for field in rows
+        if table.column(field.name) is None
+    ]
+    if not added:
+        return table
+    session.run(f"ALTER TABLE {table.sql} {', '.join(added)}")
+    return find_table_by_sql(session, table.sql) or table
+
+
 def check_fit(table: TargetTable, rows: pa.Schema) -> None:
     """Raise SchemaError if the rows cannot be written to the table."""
     for field in rows:
