@@ -20,7 +20,7 @@ OnSchemaChange: TypeAlias = Literal["fail", "ignore", "follow"]
 
 
 class Fit(Enum):
-    """Which values of a logged column the source's column can hold."""
+    """Extent to which the source's column can hold values of a logged column."""
 
     SAME = "the type is unchanged"
     ALL = "all values of the new type"
@@ -46,7 +46,7 @@ class LoggedField:
     name: str
     type: str
     fit: Fit
-    """What the column of the source with the same name can hold; SAME if there is none."""
+    """Fit to the source's column of the same name; SAME if the source has no such column."""
 
 
 @dataclass(frozen=True)

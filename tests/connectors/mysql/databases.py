@@ -92,10 +92,9 @@ class Reading:
 
     def stopped(self) -> tuple[str, bytes]:
         """Wait until the reader stops the job; return the reason, and the position to continue at."""
-        while (reason := stop_reason(self._reading.reader)) is None:
-            rows = self._reading.poll(1000)
-            assert not isinstance(rows, EndOfSplit)
-            assert rows.num_rows == 0, rows
+        assert self.rest() == []
+        reason = stop_reason(self._reading.reader)
+        assert reason is not None
         return reason, self.position
 
     @property

@@ -56,10 +56,9 @@ class Reading:
 
     def stopped(self) -> tuple[str, bytes]:
         """Wait until the reader stops the job; return the reason, and the position to continue at."""
-        while (reason := stop_reason(self._reading.reader)) is None:
-            rows = self._reading.poll(1000)
-            assert not isinstance(rows, EndOfSplit)
-            assert rows.num_rows == 0, rows
+        assert self.rest() == []
+        reason = stop_reason(self._reading.reader)
+        assert reason is not None
         return reason, self.position
 
     def poll_once(self) -> bool:
@@ -391,7 +390,7 @@ def test_altered_columns_are_followed_by_the_next_run(database: Database) -> Non
     database.run("CREATE TABLE moved (id int PRIMARY KEY, a text, price numeric(5,2))")
 
     def source() -> Any:
-        return rh.postgres.changes("moved", url=database.url, on_schema_change="follow")
+        return rh.postgres.changes("moved", url=database.url, on_schema_change="follow", snapshot=False)
 
     with reading(source()) as reader:
         database.run("INSERT INTO moved VALUES (1, 'a', 1.5)")

@@ -65,7 +65,8 @@ class SplitReading:
 
     def poll(self, max_rows: int, *, until_now: bool = False) -> Batch | EndOfSplit:
         """Poll the reader until it returns rows or the end of its split, check the result, and return
-        it. If `until_now`, a reader that has caught up is at its end."""
+        it. A reader that must stop the job is at its end. So is one that has caught up, if
+        `until_now`."""
         while True:
             self._woken.clear()
             polled = self.reader.poll(max_rows)
@@ -73,6 +74,8 @@ class SplitReading:
                 case EndOfSplit():
                     return polled
                 case Pending() if until_now and capabilities.has_caught_up(self.reader):
+                    return EndOfSplit()
+                case Pending() if capabilities.stop_reason(self.reader) is not None:
                     return EndOfSplit()
                 case Pending(wake_after_us):
                     self._wait(wake_after_us)
