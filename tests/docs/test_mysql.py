@@ -27,6 +27,7 @@ def test_the_job_of_the_page_runs(
     assert "200" in printed
 
 
+@pytest.mark.slow
 def test_all_tables_of_a_database_become_tables_of_a_lakehouse(
     mariadb_server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
