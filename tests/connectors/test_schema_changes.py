@@ -6,7 +6,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from rheos.connectors.database_tables import DatabaseTable, check_patterns, selected_tables
+from rheos.connectors.database_tables import (
+    DatabaseTable,
+    TableSelection,
+    check_patterns,
+    selected_tables,
+)
+from rheos.connectors.mysql.logged_statements import created_table
 from rheos.connectors.schema_changes import (
     Fit,
     LoggedField,
@@ -92,12 +98,32 @@ def test_a_type_fits_if_it_is_not_wider(
     assert fit_of(logged, before, type) is fit
 
 
-def test_tables_of_a_database_are_selected_by_patterns() -> None:
+def test_tables_of_a_database_are_selected_by_patterns(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING")
     keys = {"orders": ["id"], "lines": ["order_id", "line"], "log": [], "tmp_orders": ["id"]}
-    found = selected_tables("shop", keys, ["*"], ["log", "tmp_*"])
-    assert found == (DatabaseTable("lines", ("order_id", "line")), DatabaseTable("orders", ("id",)))
-    for include, message in ((["l*"], "shop have no primary key: log"), (["X*"], "no table of shop")):
-        with pytest.raises(ConfigurationError, match=message):
-            selected_tables("shop", keys, include, [])
+    chosen = TableSelection(("*",), ("tmp_*",))
+    lines, orders = selected_tables("shop", keys, chosen)
+    assert lines == DatabaseTable("lines", ("order_id", "line"), chosen)
+    assert orders.name == "orders"
+    assert "left out, because they have no primary key: log" in caplog.text
+    for include in (("log",), ("X*",)):
+        with pytest.raises(ConfigurationError, match="no table of shop matches"):
+            selected_tables("shop", keys, TableSelection(include))
     with pytest.raises(ProgramError, match=r"include='orders' is not a list of patterns"):
         check_patterns(include="orders", exclude=())
+
+
+@pytest.mark.parametrize(
+    ("sql", "created"),
+    [
+        ("CREATE TABLE a (id int)", ("shop", "a")),
+        ("/* by hand */ create table if not exists `my``t` LIKE b", ("shop", "my`t")),
+        ("CREATE TABLE other.`a`(id int)", ("other", "a")),
+        ("CREATE TEMPORARY TABLE a (id int)", None),
+        ("ALTER TABLE a ADD b int", None),
+    ],
+)
+def test_a_statement_that_creates_a_table_is_recognised(
+    sql: str, created: tuple[str, str] | None
+) -> None:
+    assert created_table(sql, "shop") == created

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from rheos.core.errors import ConfigurationError, ProgramError
 
+LOGGER = logging.getLogger("rheos.sources")
+
+
+@dataclass(frozen=True)
+class TableSelection:
+    """Patterns that select tables of a database."""
+
+    include: tuple[str, ...] = ("*",)
+    """Patterns, of which a table matches one."""
+    exclude: tuple[str, ...] = ()
+    """Patterns, of which a table matches none."""
+
+    def has(self, name: str) -> bool:
+        """Return whether a table is selected."""
+        return _matches(name, self.include) and not _matches(name, self.exclude)
+
 
 @dataclass(frozen=True)
 class DatabaseTable:
-    """A table of a database."""
+    """A table of a database, which `changes` accepts as its table."""
 
     name: str
-    """Name by which `changes` reads it."""
+    """Name of the table."""
     key: tuple[str, ...]
     """Columns of its primary key."""
+    selection: TableSelection = TableSelection()
+    """Selection of tables, to which this one belongs."""
 
 
 def check_patterns(**given: object) -> None:
@@ -37,38 +56,37 @@ def check_patterns(**given: object) -> None:
 
 
 def selected_tables(
-    database: str,
-    keys: Mapping[str, Sequence[str]],
-    include: Sequence[str],
-    exclude: Sequence[str],
+    database: str, keys: Mapping[str, Sequence[str]], selection: TableSelection
 ) -> tuple[DatabaseTable, ...]:
-    """Return the tables that match, in the order of their names.
+    """Return the selected tables that have a primary key, in the order of their names. A warning names
+    the others.
 
     Args:
         database: Name of the database, for messages.
         keys: Primary keys of all tables, by the names of the tables.
-        include: Patterns, of which a table matches one.
-        exclude: Patterns, of which a table matches none.
+        selection: Selection of the tables.
 
     Returns:
         The tables.
 
     Raises:
-        ConfigurationError: No table matches, or one that does has no primary key.
+        ConfigurationError: There is no such table.
     """
-    found = [name for name in sorted(keys) if _matches(name, include) and not _matches(name, exclude)]
-    if not found:
-        raise ConfigurationError(
-            f"no table of {database} matches {list(include)}",
-            hint=f"its tables are {', '.join(sorted(keys)[:20]) or 'none'}",
-        )
+    found = [name for name in sorted(keys) if selection.has(name)]
     without = [name for name in found if not keys[name]]
     if without:
-        raise ConfigurationError(
-            f"tables of {database} have no primary key: {', '.join(without[:20])}",
-            hint=f"add one, or write exclude={without[:3]}",
+        LOGGER.warning(
+            "tables of %s are left out, because they have no primary key: %s. Add one, or name them in "
+            "exclude=",
+            database,
+            ", ".join(without[:20]),
         )
-    return tuple(DatabaseTable(name, tuple(keys[name])) for name in found)
+    if len(found) == len(without):
+        raise ConfigurationError(
+            f"no table of {database} matches {list(selection.include)} and has a primary key",
+            hint=f"its tables are {', '.join(sorted(keys)[:20]) or 'none'}",
+        )
+    return tuple(DatabaseTable(name, tuple(keys[name]), selection) for name in found if keys[name])
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -319,6 +319,31 @@ def test_altered_columns_are_followed_by_the_next_run(database: Database) -> Non
         assert reader.take(1) == [{"n": Decimal("4.50"), "id": 4, "op": "insert"}]
 
 
+def test_a_created_table_stops_the_job_that_reads_all_tables(database: Database) -> None:
+    database.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE log (line text)")
+
+    def sources() -> dict[str, Any]:
+        found = rh.mysql.tables(database.url, exclude=["tmp_*"])
+        return {
+            table.name: rh.mysql.changes(table, url=database.url, on_schema_change="follow")
+            for table in found
+        }
+
+    with reading(sources()["t"]) as reader:
+        database.run(
+            "CREATE TABLE tmp_t (id int PRIMARY KEY)",
+            "INSERT INTO t VALUES (1)",
+            "CREATE TABLE u (id int PRIMARY KEY)",
+            "INSERT INTO t VALUES (2)",
+        )
+        assert [row["id"] for row in reader.take(1)] == [1]
+        reason, position = reader.stopped()
+        assert f"the table {database.name}.u was created" in reason
+    assert [*sources()] == ["t", "u"]
+    with reading(sources()["t"], position) as reader:
+        assert reader.take(1) == [{"id": 2, "op": "insert"}]
+
+
 def test_rows_of_all_earlier_forms_are_read_as_the_table_is_now(database: Database) -> None:
     database.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(9))", "INSERT INTO t VALUES (1, 'a')")
     with reading(rh.mysql.changes("t", url=database.url, on_schema_change="follow")) as reader:

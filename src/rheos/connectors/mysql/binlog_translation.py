@@ -25,7 +25,7 @@ from rheos.connectors.mysql.binlog_events import (
 )
 from rheos.connectors.mysql.binlog_position import BinlogPosition, LogPlace
 from rheos.connectors.mysql.logged_columns import LoggedColumn
-from rheos.connectors.mysql.logged_statements import Effect, effect_of
+from rheos.connectors.mysql.logged_statements import Effect, created_table, effect_of
 from rheos.connectors.mysql.table_rows import ChangeRun, Op, TableRows, Values
 from rheos.connectors.schema_changes import SchemaChange
 from rheos.core.errors import InputError
@@ -122,6 +122,8 @@ class BinlogTranslation:
             case RowChanges():
                 if event.table_id in self._tables:
                     self._take_rows(event, logged.time_s * 1_000_000)
+            case Statement() if self._creates(event):
+                return
             case Statement():
                 self._take_statement(event, logged.time_s * 1_000_000)
             case LoggedCommit():
@@ -169,6 +171,17 @@ class BinlogTranslation:
             ]
         )
         self._run = ChangeRun(self._logged_as)
+
+    def _creates(self, statement: Statement) -> bool:
+        """Return whether a table is created that the program must learn. Nothing after it is read."""
+        of = self._of
+        if of.selection is None or self._at.place.order < of.known_at.order:
+            return False
+        database, name = created_table(statement.sql, statement.database) or ("", "")
+        if database != of.database or not of.selection.has(name):
+            return False
+        self.awaited = SchemaChange(f"the table {database}.{name} was created after {self._at.place}")
+        return True
 
     def _take_statement(self, statement: Statement, time_us: int) -> None:
         of = self._of

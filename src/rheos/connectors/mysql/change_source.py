@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from rheos.connectors.change_columns import check_names, known_fields
+from rheos.connectors.database_tables import DatabaseTable
 from rheos.connectors.mysql.binlog_feed import BinlogFeed, LoggedTable
 from rheos.connectors.mysql.binlog_position import BinlogPosition, LogPlace
 from rheos.connectors.mysql.column_families import ColumnFamily, ZeroDates, read_as, takes
@@ -39,7 +40,7 @@ class _Bounds(msgspec.Struct, frozen=True, array_like=True):
 
 @located_at_call
 def changes(
-    table: str,
+    table: str | DatabaseTable,
     *,
     url: str,
     schema: Any = None,
@@ -68,7 +69,7 @@ def changes(
     the job may be down.
 
     Args:
-        table: its name. The table is inspected by this call.
+        table: its name, or one of `tables`. The table is inspected by this call.
         url: address of the server and its database, "mysql://user:password@host:3306/database". The
             password is never shown.
         schema: a dataclass, a pyarrow.Schema or a dict with the columns that are read; all by default.
@@ -83,7 +84,8 @@ def changes(
             type; or when columns are added, if all are read. "fail" ends the job with an error.
             "ignore" continues with the columns of the program: a missing one is null, a value that
             fits is converted. "follow" stops the job with a checkpoint exactly before the first row of
-            the new form. Started again, it continues with the columns that the table then has.
+            the new form. Started again, it continues with the columns that the table then has. If
+            `table` is one of `tables`, the job also stops when such a table is created.
         end: "now" ends with the changes committed at the time of this call: such a source is bounded
             and may be read in batch.
         options: `ssl_ca`, `ssl_cert`, `ssl_key` and `ssl_verify_identity`, for TLS.
@@ -99,6 +101,8 @@ def changes(
         UnavailableError: The server cannot be reached.
     """
     client()
+    selection = table.selection if isinstance(table, DatabaseTable) else None
+    table = table.name if isinstance(table, DatabaseTable) else table
     if not isinstance(table, str) or not table:
         raise ProgramError(f"table={table!r} is not the name of a table", hint='write "orders"')
     if end not in (None, "now"):
@@ -118,6 +122,8 @@ def changes(
         _check_snapshot(found)
     rows = _rows(found, wanted, known, snapshot=snapshot)
     rows = replace(rows, zero_dates=zero_dates, on_schema_change=policy, known_at=place)
+    if policy == "follow":
+        rows = replace(rows, selection=selection)
     given = record if wanted is not None and rows.schema().names == wanted.names else None
     return MysqlChanges(LoggedTable(login, rows), snapshot, given, place if end is not None else None)
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rheos.connectors.database_tables import DatabaseTable, check_patterns, selected_tables
+from rheos.connectors.database_tables import (
+    DatabaseTable,
+    TableSelection,
+    check_patterns,
+    selected_tables,
+)
 from rheos.connectors.mysql.server_login import ServerLogin, WatchedClient, client, rows_of
 from rheos.core.site import located_at_call
 
@@ -41,11 +46,12 @@ def tables(
         options: options of TLS, as for `changes`.
 
     Returns:
-        The tables with their primary keys, in the order of their names. Views are left out.
+        The tables with their primary keys, in the order of their names. Views, and tables without a
+        primary key, are left out; a warning names the latter.
 
     Raises:
         ProgramError: An argument is invalid.
-        ConfigurationError: No table matches, or one that does has no primary key.
+        ConfigurationError: No table with a primary key matches.
         UnavailableError: The server cannot be reached.
     """
     client()
@@ -56,7 +62,7 @@ def tables(
         keys = session.do(lambda connection: _keys(connection, login.database))
     finally:
         session.close()
-    return selected_tables(login.database, keys, include, exclude)
+    return selected_tables(login.database, keys, TableSelection(tuple(include), tuple(exclude)))
 
 
 def _keys(connection: Any, database: str) -> dict[str, list[str]]:

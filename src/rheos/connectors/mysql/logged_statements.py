@@ -30,6 +30,7 @@ _DROP_DATABASE = re.compile(
     rf"DROP\s+(?:DATABASE|SCHEMA)\s+(?:IF\s+EXISTS\s+)?({_NAME})", re.IGNORECASE
 )
 _REPLACE = re.compile(rf"CREATE\s+OR\s+REPLACE\s+TABLE\s+({_TABLE})", re.IGNORECASE)
+_CREATE = re.compile(rf"CREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?({_TABLE})", re.IGNORECASE)
 _RENAME = re.compile(r"RENAME\s+TABLES?\s+(.*)", re.IGNORECASE | re.DOTALL)
 _ALTER = re.compile(
     rf"ALTER\s+(?:ONLINE\s+|IGNORE\s+)*TABLE\s+(?:IF\s+EXISTS\s+)?({_TABLE})(.*)",
@@ -42,6 +43,15 @@ _LOSES_ROWS = re.compile(
 )
 _WRITES = re.compile(r"(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH)\b", re.IGNORECASE)
 _COMMIT, _ROLLBACK = re.compile(r"COMMIT\b", re.IGNORECASE), re.compile(r"ROLLBACK\s*$", re.IGNORECASE)
+
+
+def created_table(sql: str, current: str) -> tuple[str, str] | None:
+    """Return the database and the name of a table that a statement creates; None if it creates none."""
+    found = _CREATE.match(_COMMENT.sub(" ", sql).strip())
+    if found is None:
+        return None
+    parts = [_bare(each) for each in re.findall(_NAME, found[1])]
+    return (current, parts[0]) if len(parts) == 1 else (parts[0], parts[1])
 
 
 def effect_of(sql: str, current: str, database: str, table: str) -> Effect:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
+from rheos.connectors.database_tables import TableSelection
 from rheos.connectors.mysql.binlog_position import Key, LogPlace
 from rheos.connectors.mysql.column_families import (
     ColumnFamily,
@@ -68,6 +69,8 @@ class TableRows:
     on_schema_change: OnSchemaChange = "fail"
     known_at: LogPlace = field(default_factory=LogPlace)
     """Place in the log when the program started: it knows no later change of the table."""
+    selection: TableSelection | None = None
+    """Tables of the database, whose creation the program must learn; None for none."""
 
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"

@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from rheos.connectors.change_columns import check_names, known_fields
+from rheos.connectors.database_tables import DatabaseTable
 from rheos.connectors.postgres.change_feed import ChangeFeed, ReadTable
 from rheos.connectors.postgres.change_positions import lsn_of
 from rheos.connectors.postgres.change_rows import ChangeRows, Known, ReadColumn
@@ -31,7 +32,7 @@ _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 
 @located_at_call
 def changes(
-    table: str,
+    table: str | DatabaseTable,
     *,
     url: str,
     slot: str | None = None,
@@ -58,7 +59,7 @@ def changes(
     by a checkpoint of the job: drop the slot when you retire the job.
 
     Args:
-        table: its name, or "schema.name". The table is inspected by this call.
+        table: its name, "schema.name", or one of `tables`. The table is inspected by this call.
         url: address of the server, in a form that libpq accepts. The password is never shown.
         slot: the name of the slot and of the publication, by default "rheos_" and the table's name.
             Each job needs its own.
@@ -91,6 +92,7 @@ def changes(
         UnavailableError: The server cannot be reached.
     """
     client()
+    table = table.name if isinstance(table, DatabaseTable) else table
     check_table_name(table)
     named = re.sub(r"[^a-z0-9_]", "_", f"rheos_{table.lower()}")[:63] if slot is None else slot
     if not isinstance(named, str) or _SLOT.fullmatch(named) is None:

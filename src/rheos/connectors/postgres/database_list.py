@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rheos.connectors.database_tables import DatabaseTable, check_patterns, selected_tables
+from rheos.connectors.database_tables import (
+    DatabaseTable,
+    TableSelection,
+    check_patterns,
+    selected_tables,
+)
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
 from rheos.connectors.postgres.retrying import RetryingSession
 from rheos.core.errors import ProgramError
@@ -44,12 +49,13 @@ def tables(
         options: further parameters of libpq, as for `changes`.
 
     Returns:
-        The tables with their primary keys, in the order of their names. Views, partitions, and the
-        tables that a sink of Rheos creates are left out.
+        The tables with their primary keys, in the order of their names. Views, partitions, the tables
+        that a sink of Rheos creates, and tables without a primary key are left out. A warning names the
+        latter.
 
     Raises:
         ProgramError: An argument is invalid.
-        ConfigurationError: No table matches, or one that does has no primary key.
+        ConfigurationError: No table with a primary key matches.
         UnavailableError: The server cannot be reached.
     """
     client()
@@ -62,7 +68,9 @@ def tables(
         keys = session.do(lambda s: _keys(s, schema))
     finally:
         session.close()
-    return selected_tables(f"the schema {schema}", keys, include, (*exclude, "rheos_*"))
+    return selected_tables(
+        f"the schema {schema}", keys, TableSelection(tuple(include), (*exclude, "rheos_*"))
+    )
 
 
 def _keys(session: ServerSession, schema: str) -> dict[str, Sequence[str]]:
