@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 from rheos.core.errors import ConfigurationError, ProgramError
 
@@ -38,7 +39,7 @@ class DatabaseTable:
     """Selection of tables, to which this one belongs."""
 
 
-def check_patterns(**given: object) -> None:
+def check_patterns(**given: Any) -> None:
     """Check that each argument is a sequence of patterns.
 
     Args:

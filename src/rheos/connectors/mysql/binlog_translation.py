@@ -115,9 +115,7 @@ class BinlogTranslation:
                 self._begin, self._changes = event, 0
                 return
             case TableDescription():
-                if event.columns is not None:
-                    self._describe(event.id, event.columns)
-                if self.awaited is not None:
+                if event.columns is not None and not self._describes(event.id, event.columns):
                     return
             case RowChanges():
                 if event.table_id in self._tables:
@@ -152,17 +150,17 @@ class BinlogTranslation:
         self._at = msgspec.structs.replace(self._at, gtid=self._begin.gtid)
         self._begin, self._changes = None, 0
 
-    def _describe(self, id: int, columns: tuple[LoggedColumn, ...]) -> None:
-        """Take the columns of the rows that follow."""
+    def _describes(self, id: int, columns: tuple[LoggedColumn, ...]) -> bool:
+        """Take the columns of the rows that follow. Returns False if the program must start again."""
         known = self._tables.get(id)
         is_old = self._at.place.order < self._of.known_at.order
         if known is not None and known[0] == columns and known[2] is is_old:
             self._tables[id] = columns, known[1], is_old
-            return
+            return True
         places = self._of.places(columns, self._at.place, is_old=is_old)
         if isinstance(places, SchemaChange):
             self.awaited = places
-            return
+            return False
         self._tables[id] = columns, places, is_old
         self._logged_as = self._of.of_families(
             [
@@ -171,6 +169,7 @@ class BinlogTranslation:
             ]
         )
         self._run = ChangeRun(self._logged_as)
+        return True
 
     def _creates(self, statement: Statement) -> bool:
         """Return whether a table is created that the program must learn. Nothing after it is read."""
