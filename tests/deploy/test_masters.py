@@ -125,6 +125,7 @@ def test_executors_without_rheos_are_named_in_the_error(
         assert output.count(words) == 2, sales.said(output)
 
 
+@pytest.mark.slow
 def test_spark_refuses_a_python_driver_in_cluster_mode_of_a_standalone_master(
     tmp_path: Path, started: Started
 ) -> None:

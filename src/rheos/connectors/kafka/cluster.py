@@ -14,7 +14,7 @@ from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.kafka.admin import admin_client, admin_module, answer
 from rheos.connectors.kafka.bounds import Offsets, Partition, named
 from rheos.connectors.kafka.client_options import ClientOptions, client
-from rheos.connectors.kafka.errors import is_refusal, kafka_error
+from rheos.connectors.kafka.errors import is_refusal, kafka_error, lacks_coordinator
 from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError
 from rheos.core.known_names import meant
 
@@ -40,7 +40,6 @@ _ASKED_AGAIN_S = 1.0
 _UNREACHED = ("_TRANSPORT", "_RESOLVE")
 """Errors that the client reports through its callback if no broker is reachable; the calls themselves
 only time out."""
-_NO_COORDINATOR = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 _INTERNAL = "__"
 """Prefix of the brokers' internal topics, which no pattern matches."""
 
@@ -249,7 +248,7 @@ class _Brokers:
             try:
                 return ask()
             except client().KafkaException as error:
-                passes = error.args[0].name() in _NO_COORDINATOR and time.monotonic() < deadline
+                passes = lacks_coordinator(error) and time.monotonic() < deadline
                 if not passes or self._refused is not None or self._given_up():
                     raise self._error(self._refused or error, doing) from None
                 time.sleep(_ASKED_AGAIN_S / 10)

@@ -119,6 +119,16 @@ def is_refusal(error: Any) -> bool:
     return error.name() in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL")
 
 
+def lacks_coordinator(error: Any) -> bool:
+    """Return whether the brokers are choosing the coordinator of a group or a transaction, so that the
+    same request succeeds later."""
+    return as_kafka_error(error).name() in (
+        "NOT_COORDINATOR",
+        "COORDINATOR_NOT_AVAILABLE",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+    )
+
+
 def may_pass(error: RheosError) -> bool:
     """Return whether a retry may succeed."""
     return isinstance(error, UnavailableError)

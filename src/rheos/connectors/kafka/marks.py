@@ -11,13 +11,12 @@ from typing import Any
 
 from rheos.connectors.kafka.admin import admin_client, answer
 from rheos.connectors.kafka.client_options import ClientOptions, client
-from rheos.connectors.kafka.errors import as_kafka_error, is_refusal, kafka_error
+from rheos.connectors.kafka.errors import is_refusal, kafka_error, lacks_coordinator
 from rheos.core.errors import RheosError
 
 CREATED_WITHIN_S = 30.0
 """Maximum time that a new writer waits for a broker, in seconds: the broker may be starting, too."""
 _AGAIN_S = 0.1
-_COORDINATOR_COMES = {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"}
 
 
 class Mark:
@@ -45,8 +44,7 @@ class Mark:
                     self._checked(answer(admin, future[self._name], self._give_up).topic_partitions)
                     return
                 except kafka.KafkaException as error:
-                    found = as_kafka_error(error)
-                    if found.name() not in _COORDINATOR_COMES or time.monotonic() > deadline:
+                    if not lacks_coordinator(error) or time.monotonic() > deadline:
                         raise
                     time.sleep(_AGAIN_S)
         except kafka.KafkaException as error:

@@ -14,7 +14,7 @@ from typing import Any
 from rheos.connectors.calls.bounded_calls import Progressed
 from rheos.connectors.kafka.arrow_producing import ArrowProducing
 from rheos.connectors.kafka.client_options import ANSWER_S, ClientOptions, Value, client
-from rheos.connectors.kafka.errors import is_refusal, kafka_error
+from rheos.connectors.kafka.errors import is_refusal, kafka_error, lacks_coordinator
 from rheos.connectors.kafka.records import records
 from rheos.core.errors import RheosError, UnavailableError
 from rheos.core.protocol.elements import Batch
@@ -52,6 +52,7 @@ CLOSED_WITHIN_S = 5.0
 _REPORTED_S = 0.5
 _SLICE_S = 1.0
 """Limit of a single client call, in seconds. A call that times out is continued by the next."""
+_FENCED_AGAIN_S = 0.1
 
 
 class Producing:
@@ -143,8 +144,9 @@ class Producing:
                 if self.refused is not None:
                     raise self.refused from None
                 timed_out = error.args[0].code() == client().KafkaError._TIMED_OUT
-                if not timed_out or time.monotonic() > deadline:
+                if not (timed_out or lacks_coordinator(error)) or time.monotonic() > deadline:
                     raise
+                time.sleep(_FENCED_AGAIN_S)
 
     def deliver(self, progressed: Progressed = lambda: None) -> None:
         """Wait until the brokers have taken all records. `progressed` is called as they take some.
