@@ -137,7 +137,7 @@ def check_policy(on_schema_change: Any) -> OnSchemaChange:
         The policy.
 
     Raises:
-        ProgramError: It is none.
+        ProgramError: No such policy exists.
     """
     if on_schema_change not in get_args(OnSchemaChange):
         raise ProgramError(
