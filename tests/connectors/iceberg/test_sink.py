@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import ServerError
 
 import rheos as rh
 from rheos import testing
@@ -397,7 +398,8 @@ def test_files_of_another_table_are_refused(job: Job, tmp_path: Path) -> None:
     ("failure", "error"),
     [
         (OSError(28, "No space left"), UnavailableError),
-        (RuntimeError("the service is away"), UnavailableError),
+        (ServerError("the service is away"), UnavailableError),
+        (RuntimeError("no event loop"), CheckpointError),
         (OSError(13, "denied"), CheckpointError),
         (ValueError("no"), CheckpointError),
     ],

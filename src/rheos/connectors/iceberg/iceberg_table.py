@@ -13,11 +13,11 @@ from rheos.connectors.calls.bounded_calls import LoneCalls, Progressed
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.iceberg.catalogs import IcebergCatalog
 from rheos.connectors.iceberg.columns import TYPES, arrow_schema
+from rheos.connectors.iceberg.failures import may_pass
 from rheos.connectors.iceberg.library import library
 from rheos.connectors.iceberg.partitioning import Partitioning, parsed_terms, terms_of
 from rheos.connectors.table_log.epoch_append import UncertainAppendError
 from rheos.connectors.table_log.target import TableTarget
-from rheos.core.connectors.outages import is_outage
 from rheos.core.errors import (
     CheckpointError,
     ConfigurationError,
@@ -213,13 +213,15 @@ def rewritable_columns(table: Any, name: str) -> pa.Schema:
 
 @contextmanager
 def inspecting(name: str) -> Iterator[None]:
-    """Translate errors in the block to ConfigurationError. Catalogs raise errors of many libraries."""
+    """Translate errors in the block: those that may go away become UnavailableError, and others
+    ConfigurationError. Catalogs raise errors of many libraries."""
     try:
         yield
     except RheosError:
         raise
     except Exception as error:
-        raise ConfigurationError(
+        kind = UnavailableError if may_pass(error) else ConfigurationError
+        raise kind(
             f"the Iceberg table {name} could not be inspected or created: {_message(error)}",
             hint="check the catalog's properties, and that the job's user may read and write there",
         ) from error
@@ -233,31 +235,11 @@ def reading_or_writing(name: str) -> Iterator[None]:
     except (RheosError, UncertainAppendError):
         raise
     except Exception as error:
-        kind = UnavailableError if _may_pass(error) else CheckpointError
+        kind = UnavailableError if may_pass(error) else CheckpointError
         raise kind(
             f"the Iceberg table {name} could not be read or written: {_message(error)}",
             hint="the sink's rows are not lost: they are published as soon as the table can be written",
         ) from error
-
-
-def _may_pass(error: Exception) -> bool:
-    """Return whether a call may succeed later. Only refusals are certain not to."""
-    errors = library("exceptions")
-    refusals = (
-        errors.NoSuchTableError,
-        errors.NoSuchNamespaceError,
-        errors.BadRequestError,
-        errors.ForbiddenError,
-        errors.UnauthorizedError,
-        errors.ValidationError,
-        errors.ValidationException,
-        errors.NotInstalledError,
-        TypeError,
-        ValueError,
-    )
-    if isinstance(error, OSError) and error.errno is not None:
-        return is_outage(error)
-    return not isinstance(error, refusals)
 
 
 def _message(error: Exception) -> str:
