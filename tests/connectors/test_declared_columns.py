@@ -24,10 +24,12 @@ class Visit:
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "collection": {"rows": []},
+    "delta.changes": {"path": "lake/visits"},
     "delta.source": {"path": "lake/visits"},
     "files.source": {"path": ".", "format": "jsonl"},
     "generator": {"fn": lambda block: pa.table({"user": block.rows})},
     "http.source": {"port": 8080},
+    "iceberg.changes": {"table": "shop.visits", "catalog": {"type": "sql", "uri": "sqlite://"}},
     "iceberg.source": {"table": "shop.visits", "catalog": {"type": "sql", "uri": "sqlite://"}},
     "kafka.source": {"topics": "visits", "brokers": "127.0.0.1:1", "format": rh.formats.json()},
     "lookup_table": {"table": list, "key": "user", "reload_every": "1m"},
@@ -38,7 +40,14 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "redis.source": {"url": "redis://127.0.0.1:1", "stream": "visits", "format": rh.formats.json()},
     "socket.source": {"address": "127.0.0.1:1", "format": rh.formats.json()},
 }
-NEEDS_ITS_SERVER = {"delta.source", "iceberg.source", "mysql.changes", "postgres.changes"}
+NEEDS_ITS_SERVER = {
+    "delta.changes",
+    "delta.source",
+    "iceberg.changes",
+    "iceberg.source",
+    "mysql.changes",
+    "postgres.changes",
+}
 """Functions that ask the server, or the table, for columns when they are called."""
 
 

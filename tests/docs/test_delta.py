@@ -32,6 +32,9 @@ def test_a_job_writes_a_table_that_others_query(
     run("orders.py")
     run("totals.py")
     assert pl.read_delta("lake/totals").sort("shop").rows() == [(0, 9.0), (1, 11.0), (2, 13.0)]
+    run("shops.py")
+    changes = capsys.readouterr().out
+    assert "{'shop': 2, 'total': 13.0, 'op': 'insert'}" in changes
     run("of_shop.py")
     assert "200 orders" in capsys.readouterr().out
     run("by_shop.py")

@@ -40,6 +40,9 @@ def test_a_job_writes_a_table_that_others_query(
     totals = load_catalog("default", type="sql", uri="sqlite:///catalog.db").load_table("shop.totals")
     rows = totals.scan().to_arrow().sort_by("shop").to_pylist()
     assert rows == [{"shop": shop, "total": 9.0 + 2 * shop} for shop in range(3)]
+    run("shops.py")
+    changes = capsys.readouterr().out
+    assert "{'shop': 2, 'total': 13.0, 'op': 'insert'}" in changes
     for shop in range(3):
         of_shop = [number * 0.5 for number in range(shop, 600, 3)]
         assert str(sum(of_shop)) in by_shop, by_shop

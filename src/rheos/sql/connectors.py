@@ -41,6 +41,20 @@ class WithOptions:
         """Name of the connector."""
         return self.connector.name
 
+    @property
+    def reads_changes(self) -> bool:
+        """Whether the table's rows are changes: its connector has no other source, or the option
+        `changes` requests them."""
+        chosen = self.options.get("changes") if self._may_read_changes else None
+        return "source" not in self.connector.functions or (
+            chosen is not None and chosen.name.casefold() == "true"
+        )
+
+    @property
+    def _may_read_changes(self) -> bool:
+        """Whether the option `changes` chooses between two functions of the connector."""
+        return {"source", "changes"} <= {*self.connector.functions}
+
     def source(self, table: DeclaredTable) -> Source:
         """Return the source of the table. Raises ProgramError."""
         sql = table.sql
@@ -51,7 +65,7 @@ class WithOptions:
                 self.at,
                 _list_connectors(),
             )
-        what = "source" if "source" in functions else "changes"
+        what = "changes" if self.reads_changes else "source"
         given: dict[str, object] = {"schema": table.schema, "key_columns": table.key}
         if table.metadata:
             given["metadata"] = {of: column for column, of in table.metadata.items()}
@@ -98,7 +112,13 @@ class WithOptions:
                 raise sql.error(
                     f"a {what} of this connector has no metadata", self.at, "leave out METADATA"
                 )
-        options, several = for_function(sql, self.connector, what, self.options)
+        of_table = dict(self.options)
+        chosen = of_table.pop("changes", None) if self._may_read_changes else None
+        if chosen is not None and chosen.name.casefold() not in ("true", "false"):
+            raise sql.error(
+                f"{chosen.name!r} is not a value of 'changes'", chosen, "write 'true' or 'false'"
+            )
+        options, several = for_function(sql, self.connector, what, of_table)
         named = {name.replace("-", "_"): value.name for name, value in options.items()}
         if (
             named.get("on_error") == "skip"

@@ -210,8 +210,13 @@ def check_writable(table: Any, location: str, *, rewrites: bool) -> None:
         )
 
 
-def readable_columns(table: Any, location: str) -> pa.Schema:
+def readable_columns(table: Any, location: str, *, may_have_deletions: bool = False) -> pa.Schema:
     """Return the columns of a table as its data files have them.
+
+    Args:
+        table: the library's table.
+        location: the table's folder, for messages.
+        may_have_deletions: whether to accept deletion vectors.
 
     Raises:
         ConfigurationError: the files alone do not show the table's rows, or a type is unknown.
@@ -220,8 +225,11 @@ def readable_columns(table: Any, location: str) -> pa.Schema:
     reasons = []
     if settings.get("delta.columnMapping.mode", "none") != "none":
         reasons.append("column mapping")
-    if "deletionVectors" in (table.protocol().reader_features or ()) and any(
-        batch.num_rows for batch in table.deletion_vectors()
+    features = table.protocol().reader_features or ()
+    if (
+        not may_have_deletions
+        and "deletionVectors" in features
+        and any(batch.num_rows for batch in table.deletion_vectors())
     ):
         reasons.append("deletion vectors")
     columns = _columns(table)

@@ -7,6 +7,7 @@ CONNECTOR = ConnectorRegistration(
     title="Delta Lake",
     module="rheos.connectors.delta",
     source="source",
+    changes="changes",
     sink="sink",
     deliveries={SinkGuarantee.EXACTLY_ONCE: ""},
     sql_key="key",

@@ -15,21 +15,21 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
-from rheos.connectors.delta.appended_files import AppendedFiles, DataFile, version_files
+from rheos.connectors.delta.appended_files import AppendedFiles, version_files
 from rheos.connectors.delta.delta_table import inspecting, lone_call, readable_columns, table_uri
+from rheos.connectors.delta.file_decoder import DataFileDecoder, partition_values
 from rheos.connectors.delta.registration import CONNECTOR
-from rheos.connectors.files.chunks import Chunk, ChunkDecoder, ChunkReader, EndedReader
-from rheos.connectors.files.parquet import START, ParquetDecoder, open_parquet
-from rheos.connectors.files.partition_reading import without_columns
+from rheos.connectors.delta.versions import DataFile
+from rheos.connectors.files.chunks import ChunkReader, EndedReader
+from rheos.connectors.files.parquet import START
 from rheos.connectors.files.partitions import partition_columns
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.connectors.schemas import resolve
-from rheos.core.errors import InputError, ProgramError, SchemaError
+from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.operators.row_expressions import EVALUATION_FAILURES, RowExpressions
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.site import located_at_call
-from rheos.formats.decimal_text import cast_text
 
 
 @located_at_call
@@ -157,30 +157,12 @@ class DeltaSource(Source):
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         file = msgspec.msgpack.decode(split.payload, type=DataFile)
         start = START if position is None else position
-        values = self._values(file)
+        values = partition_values(file, self.schema)
         if self._skips(values):
             return EndedReader(start)
         path = f"{self.location}/{file.path}"
         decoder = DataFileDecoder(path, self.schema, values, start)
         return ChunkReader(path, decoder, start, ctx)
-
-    def _values(self, file: DataFile) -> dict[str, pa.Scalar]:
-        """Return the values of the partition columns that are read."""
-        found: dict[str, pa.Scalar] = {}
-        for name, text in file.partition.items():
-            if name not in self.schema.names:
-                continue
-            kind = self.schema.field(name).type
-            try:
-                found[name] = (
-                    pa.scalar(None, kind) if not text else cast_text(pa.array([text]), kind)[0]
-                )
-            except pa.ArrowInvalid as error:
-                raise InputError(
-                    f"{file.path} has {text!r} for column {name!r}, which is {kind}",
-                    hint="correct the schema",
-                ) from error
-        return found
 
     def _skips(self, values: Mapping[str, pa.Scalar]) -> bool:
         """Return whether the condition on partition columns does not hold for a file."""
@@ -199,50 +181,3 @@ class DeltaSource(Source):
     def describe(self) -> str:
         then = "" if self.bounded else ", then what is appended"
         return f"Delta table {self.location}, version {self.version}{then}"
-
-
-class DataFileDecoder(ChunkDecoder):
-    """Decoder of a data file. Partition columns have one value; columns that the table got later are
-    null."""
-
-    counts = "row"
-
-    def __init__(
-        self, path: str, schema: pa.Schema, values: Mapping[str, pa.Scalar], position: bytes
-    ) -> None:
-        self._path = path
-        self._schema = schema
-        self._values = values
-        self._position = position
-        self._rows: ParquetDecoder | None = None
-
-    def read(self) -> Chunk | None:
-        if self._rows is None:
-            self._rows = self._opened()
-        chunk = self._rows.read()
-        if chunk is None:
-            return None
-        rows = chunk.batch
-        columns = [self._column(each, rows) for each in self._schema]
-        return replace(chunk, batch=pa.RecordBatch.from_arrays(columns, schema=self._schema))
-
-    def _opened(self) -> ParquetDecoder:
-        file = open_parquet(self._path)
-        in_files = without_columns(self._schema, list(self._values))
-        there = [each for each in in_files if each.name in file.schema_arrow.names]
-        # The number of rows is that of any column.
-        read = pa.schema(there or [file.schema_arrow.field(0)])
-        return ParquetDecoder(self._path, read, position=self._position, opened=lambda: file)
-
-    def _column(self, column: pa.Field, rows: pa.RecordBatch) -> pa.Array:
-        if column.name in self._values:
-            return pa.repeat(self._values[column.name], rows.num_rows)
-        if column.name in rows.schema.names:
-            return rows.column(column.name)
-        if not column.nullable:
-            raise InputError(f"{self._path} has no column {column.name!r}, which is not nullable")
-        return pa.nulls(rows.num_rows, column.type)
-
-    def close(self) -> None:
-        if self._rows is not None:
-            self._rows.close()

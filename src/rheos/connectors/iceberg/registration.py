@@ -8,6 +8,7 @@ CONNECTOR = ConnectorRegistration(
     title="Apache Iceberg",
     module="rheos.connectors.iceberg",
     source="source",
+    changes="changes",
     sink="sink",
     deliveries={SinkGuarantee.EXACTLY_ONCE: ""},
     sql_options={"catalog.": SqlOption("catalog")},

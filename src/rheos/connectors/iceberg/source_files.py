@@ -6,6 +6,7 @@ rows is an error: rows that were read before would be wrong.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rheos.connectors.iceberg.library import library
@@ -48,11 +49,9 @@ class AppendedSnapshots:
         Raises:
             InputError: a snapshot has removed rows, or has expired.
         """
-        for each in _list_snapshots(table, snapshot if self._read is None else self._read):
+        for each in list_snapshots(table, snapshot if self._read is None else self._read):
             files = _appended(table, each)
-            if not each.parent_snapshot_id and {*files} != {*snapshot_files(table, each.snapshot_id)}:
-                # Some libraries remove the parent's id when they expire the parent.
-                raise _expired(table, snapshot)
+            check_parent(table, each, files)
             self._found += files
             self._read = each.snapshot_id
         return list(self._found)
@@ -61,8 +60,9 @@ class AppendedSnapshots:
         return AppendedSnapshots, ()  # Only the driver uses its content.
 
 
-def _list_snapshots(table: Any, snapshot: int) -> list[Any]:
-    """Return the snapshots of `main` after one, the oldest first."""
+def list_snapshots(table: Any, snapshot: int) -> list[Any]:
+    """Return the snapshots of `main` after one, the oldest first; 0 for all. Raises InputError if it is
+    not among them."""
     known = {each.snapshot_id: each for each in table.metadata.snapshots}
     found: list[Any] = []
     at = table.current_snapshot()
@@ -73,6 +73,19 @@ def _list_snapshots(table: Any, snapshot: int) -> list[Any]:
         found.append(known[at_id])
         at_id = known[at_id].parent_snapshot_id or 0
     return found[::-1]
+
+
+def check_parent(table: Any, snapshot: Any, added: Sequence[str]) -> None:
+    """Raise InputError if a snapshot claims to be the first one, but is not. Some libraries remove the
+    parent's id when they expire the parent.
+
+    Args:
+        table: the table, with its newest metadata.
+        snapshot: the snapshot.
+        added: the data files that the snapshot adds.
+    """
+    if not snapshot.parent_snapshot_id and {*added} != {*snapshot_files(table, snapshot.snapshot_id)}:
+        raise _expired(table, 0)
 
 
 def _expired(table: Any, snapshot: int) -> InputError:
@@ -93,7 +106,8 @@ def _appended(table: Any, snapshot: Any) -> list[str]:
         raise InputError(
             f"snapshot {snapshot.snapshot_id} of the table {'.'.join(table.name())} deletes or "
             "replaces rows, which a source of appended rows cannot follow",
-            hint=f"start the job anew with snapshot={snapshot.snapshot_id}",
+            hint="read its changes, by rh.iceberg.changes(...); or start the job anew with "
+            f"snapshot={snapshot.snapshot_id}",
         )
     return [
         entry.data_file.file_path
