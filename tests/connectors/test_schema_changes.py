@@ -104,7 +104,8 @@ def test_tables_of_a_database_are_selected_by_patterns(caplog: pytest.LogCapture
     chosen = TableSelection(("*",), ("tmp_*",))
     lines, orders = selected_tables("shop", keys, chosen)
     assert lines == DatabaseTable("lines", ("order_id", "line"), chosen)
-    assert orders.name == "orders"
+    assert (orders.name, orders.qualified) == ("orders", "orders")
+    assert selected_tables("x", keys, chosen, "sales")[1].qualified == "sales.orders"
     assert "left out, because they have no primary key: log" in caplog.text
     for include in (("log",), ("X*",)):
         with pytest.raises(ConfigurationError, match="no table of shop matches"):

@@ -37,6 +37,13 @@ class DatabaseTable:
     """Columns of its primary key."""
     selection: TableSelection = TableSelection()
     """Selection of tables, to which this one belongs."""
+    schema: str = ""
+    """Schema of the table in PostgreSQL; empty if the server has no schemas within a database."""
+
+    @property
+    def qualified(self) -> str:
+        """Return the name with the schema, if it has one."""
+        return f"{self.schema}.{self.name}" if self.schema else self.name
 
 
 def check_patterns(**given: Any) -> None:
@@ -57,7 +64,7 @@ def check_patterns(**given: Any) -> None:
 
 
 def selected_tables(
-    database: str, keys: Mapping[str, Sequence[str]], selection: TableSelection
+    database: str, keys: Mapping[str, Sequence[str]], selection: TableSelection, schema: str = ""
 ) -> tuple[DatabaseTable, ...]:
     """Return the selected tables that have a primary key, in the order of their names. A warning names
     the others.
@@ -66,6 +73,7 @@ def selected_tables(
         database: Name of the database, for messages.
         keys: Primary keys of all tables, by the names of the tables.
         selection: Selection of the tables.
+        schema: Schema of the tables, if the server has schemas within a database.
 
     Returns:
         The tables.
@@ -87,7 +95,9 @@ def selected_tables(
             f"no table of {database} matches {list(selection.include)} and has a primary key",
             hint=f"its tables are {', '.join(sorted(keys)[:20]) or 'none'}",
         )
-    return tuple(DatabaseTable(name, tuple(keys[name]), selection) for name in found if keys[name])
+    return tuple(
+        DatabaseTable(name, tuple(keys[name]), selection, schema) for name in found if keys[name]
+    )
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

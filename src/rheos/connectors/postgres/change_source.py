@@ -92,7 +92,7 @@ def changes(
         UnavailableError: The server cannot be reached.
     """
     client()
-    table = table.name if isinstance(table, DatabaseTable) else table
+    table = table.qualified if isinstance(table, DatabaseTable) else table
     check_table_name(table)
     named = re.sub(r"[^a-z0-9_]", "_", f"rheos_{table.lower()}")[:63] if slot is None else slot
     if not isinstance(named, str) or _SLOT.fullmatch(named) is None:

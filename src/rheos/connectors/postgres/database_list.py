@@ -68,9 +68,8 @@ def tables(
         keys = session.do(lambda s: _keys(s, schema))
     finally:
         session.close()
-    return selected_tables(
-        f"the schema {schema}", keys, TableSelection(tuple(include), (*exclude, "rheos_*"))
-    )
+    selection = TableSelection(tuple(include), (*exclude, "rheos_*"))
+    return selected_tables(f"the schema {schema}", keys, selection, schema)
 
 
 def _keys(session: ServerSession, schema: str) -> dict[str, Sequence[str]]:
