@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -11,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from rheos.connectors.nats.registration import CONNECTOR
+from rheos.connectors.tls_files import TLS_OPTIONS, tls_context
 from rheos.connectors.urls import url_parts
 from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
 from rheos.core.redaction import without
@@ -21,10 +21,9 @@ _URL = (
 )
 ANSWER_S = 5.0
 """Seconds that the server has to answer."""
-_TLS = ("tls_ca_file", "tls_cert_file", "tls_key_file")
 _OF_CLIENT = ("user_credentials", "nkeys_seed", "nkeys_seed_str", "tls_hostname", "inbox_prefix")
 _DOMAIN = "domain"
-_OPTIONS = (*_TLS, *_OF_CLIENT, _DOMAIN)
+_OPTIONS = (*TLS_OPTIONS, *_OF_CLIENT, _DOMAIN)
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,17 +67,8 @@ class NatsOptions:
         certificate."""
         given = dict(self.options)
         made: dict[str, Any] = {name: given[name] for name in _OF_CLIENT if name in given}
-        if any(name in given for name in _TLS):
-            try:
-                tls = ssl.create_default_context(cafile=given.get("tls_ca_file"))
-                if "tls_cert_file" in given:
-                    tls.load_cert_chain(given["tls_cert_file"], given.get("tls_key_file"))
-            except OSError as error:
-                raise ConfigurationError(
-                    f"the certificates for NATS at {self.address} cannot be read: {error}",
-                    hint="check the files that the options tls_... name, on every worker",
-                ) from None
-            made["tls"] = tls
+        if any(name in given for name in TLS_OPTIONS):
+            made["tls"] = tls_context(given, "NATS", self.address)
         parts = [urlsplit(each) for each in self.url.split(",")]
         # The client does not decode users and passwords in URLs.
         for each in parts:

@@ -15,10 +15,12 @@ import msgspec
 import pyarrow as pa
 
 from rheos.connectors.files.folder import SinkFolder
-from rheos.connectors.nats.publishing import MESSAGE_ID, NatsDelivery, cut
+from rheos.connectors.nats.publishing import MESSAGE_ID, NatsDelivery
 from rheos.connectors.nats.session import NatsSession
 from rheos.connectors.nats.stream_pull import StreamPull, stream_ends
+from rheos.connectors.nats.subjects import any_subject
 from rheos.connectors.nats.target import NatsTarget
+from rheos.connectors.row_payloads import pieces
 from rheos.connectors.spilling import Count
 from rheos.core.errors import UnrestorableError
 from rheos.core.protocol.elements import Batch
@@ -78,7 +80,7 @@ class OnceDelivery(NatsDelivery):
     def write(self, batch: Batch) -> None:
         epoch = self._epoch
         assert epoch is not None, "rows belong to an epoch"
-        for rows in cut(batch):
+        for rows in pieces(batch):
             numbers = range(epoch.row, epoch.row + rows.num_rows)
             missing = [at for at, number in enumerate(numbers) if number not in epoch.published]
             ids = [f"{epoch.name}#{numbers[at]}" for at in missing]
@@ -95,7 +97,11 @@ class OnceDelivery(NatsDelivery):
         """Return the rows of an epoch that are in the stream."""
         session = self._session
         pull = StreamPull(
-            begun.stream, self._target.subject.any, begun.after, waits=False, headers_only=True
+            begun.stream,
+            any_subject(self._target.subject),
+            begun.after,
+            waits=False,
+            headers_only=True,
         )
         session.call(pull.open)
         ends = session.call(lambda connection: stream_ends(connection, begun.stream))

@@ -6,41 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rheos.connectors.nats.client_options import client, nats_error
 from rheos.connectors.nats.session import LOGGER, NatsConnection, NatsSession
 from rheos.connectors.nats.target import NatsTarget
 from rheos.connectors.outage_patience import Patience
+from rheos.connectors.row_payloads import PayloadEncoder, pieces
 from rheos.connectors.spilling import Count, TargetDelivery
 from rheos.core.connectors.schemas import shown_row
-from rheos.core.errors import InputError, UnavailableError
+from rheos.core.errors import UnavailableError
 from rheos.core.protocol.elements import Batch
 
 MESSAGE_ID = "Nats-Msg-Id"
 """Header by which the server recognises a message that it already has."""
-AT_ONCE = 1024
-_AT_ONCE_BYTES = 4 << 20
-
-
-class MessageEncoder:
-    """Encodes rows of one schema, which has been checked."""
-
-    def __init__(self, target: NatsTarget, schema: pa.Schema) -> None:
-        self._target = target
-        self._columns = target.value_columns(schema)
-        self._encoder = target.format.encoder(self._columns)
-
-    def encode(self, rows: Batch) -> tuple[list[str], list[bytes]]:
-        """Return the subjects and payloads. Raises InputError, with the row, if one cannot be sent."""
-        payloads = self._encoder.encode(rows.select(self._columns.names))
-        if payloads.null_count:
-            raise InputError(
-                "a row cannot be published: its payload is null",
-                record=shown_row(rows, pc.index(pc.is_null(payloads), True).as_py()),
-                hint="filter out such rows first, or fill the nulls",
-            )
-        return self._target.subject.subjects(rows), payloads.to_pylist()
 
 
 @dataclass
@@ -61,21 +39,22 @@ class MessagePublishing:
     def __init__(self, target: NatsTarget, schema: pa.Schema, stream: str | None = None) -> None:
         self._target = target
         self._stream = stream
-        self._encoder = MessageEncoder(target, schema)
+        self._encoder = PayloadEncoder(target.payloads, schema)
         self._session = NatsSession(target.options, target.doing)
 
     def publish(self, rows: Batch, ids: Sequence[str] | None = None) -> None:
         """Publish rows in their order.
 
         Args:
-            rows: The rows, at most `AT_ONCE`.
+            rows: The rows, one of the `pieces` of a batch.
             ids: Their ids, by which the server drops repeated messages; None for none.
 
         Raises:
             UnavailableError: The server did not confirm all rows; some of them may be in the stream.
             InputError: The server never accepts one of the rows.
         """
-        subjects, payloads = self._encoder.encode(rows)
+        payloads = self._encoder.encode(rows)
+        subjects = self._target.subject.names(rows)
 
         async def publish(connection: NatsConnection) -> None:
             api, futures = connection.stream_api, []
@@ -105,13 +84,6 @@ class MessagePublishing:
         self._session.close()
 
 
-def cut(batch: Batch) -> list[Batch]:
-    """Cut rows into batches that are published at once."""
-    each_bytes = max(batch.nbytes // max(batch.num_rows, 1), 1)
-    rows = max(min(AT_ONCE, _AT_ONCE_BYTES // each_bytes), 1)
-    return [batch.slice(at, rows) for at in range(0, batch.num_rows, rows)]
-
-
 class NatsDelivery(TargetDelivery):
     """Publishes rows and retries, at least once."""
 
@@ -127,7 +99,7 @@ class NatsDelivery(TargetDelivery):
         self._patience = Patience(patience_ms, lambda: count("retries", 1), LOGGER)
 
     def write(self, batch: Batch) -> None:
-        for rows in cut(batch):
+        for rows in pieces(batch):
             self.publish(rows)
             self.settled_rows += rows.num_rows
 

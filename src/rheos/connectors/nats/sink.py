@@ -8,13 +8,14 @@ from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
+from rheos.connectors.name_patterns import NamePattern
 from rheos.connectors.nats.client_options import NatsOptions, client
 from rheos.connectors.nats.epochs import OnceDelivery
 from rheos.connectors.nats.publishing import NatsDelivery
-from rheos.connectors.nats.subjects import SubjectPattern
+from rheos.connectors.nats.subjects import SUBJECTS
 from rheos.connectors.nats.target import NatsTarget
+from rheos.connectors.row_payloads import RowPayloads
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
-from rheos.connectors.user_formats import check_format
 from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
@@ -64,18 +65,14 @@ def sink(
         ProgramError: An argument is invalid, such as a subject with a blank.
     """
     client()
-    names = [value] if isinstance(value, str) else value
-    if names is not None and (not isinstance(names, Sequence) or not names):
-        raise ProgramError(f"value={value!r} does not name columns", hint='write value=["a", "b"]')
     if delivery not in get_args(Delivery):
         raise ProgramError(
             f"delivery={delivery!r} is not known", hint='write "at_least_once" or "exactly_once"'
         )
     target = NatsTarget(
         NatsOptions.of(url, options),
-        SubjectPattern.of(subject),
-        check_format(format),
-        None if names is None else tuple(names),
+        NamePattern.of(subject, SUBJECTS),
+        RowPayloads.of(format, value),
     )
     return NatsSink(duration_ms(retry_for), target, delivery == "exactly_once")
 

@@ -10,8 +10,9 @@ import msgspec
 from rheos.connectors.calls.outside_calls import thread
 from rheos.connectors.chunk_buffer import ChunkBuffer
 from rheos.connectors.message_chunks import MessagePosition, MessageReader, progress_chunk
+from rheos.connectors.message_decoding import MessageDecoding
 from rheos.connectors.nats.client_options import NatsOptions
-from rheos.connectors.nats.messages import REJECTED, NatsDecoding
+from rheos.connectors.nats.messages import REJECTED, decoded_chunk
 from rheos.connectors.nats.session import LOGGER, NatsConnection, NatsSession
 from rheos.connectors.nats.stream_pull import StreamEnds, StreamMessage, StreamPull, stream_ends
 from rheos.connectors.outage_patience import Patience
@@ -41,7 +42,7 @@ class StreamRows:
     """Configuration of the rows to read. Frozen: it is sent to the workers."""
 
     options: NatsOptions
-    decoding: NatsDecoding
+    decoding: MessageDecoding
     subject: str | None
     continues: bool
     """Whether to continue after messages were removed."""
@@ -147,7 +148,7 @@ class StreamReading:
             messages = [each for each in messages if each.number <= end]
             if not messages:
                 return
-        chunk = self._of.decoding.chunk(split.stream, messages, self._decoder, self._at)
+        chunk = decoded_chunk(self._of.decoding, split.stream, messages, self._decoder, self._at)
         self._buffer.give(chunk)
         self._at, self._since_ms = MessagePosition(messages[-1].number), None
 
