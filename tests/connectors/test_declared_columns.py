@@ -33,6 +33,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "iceberg.source": {"table": "shop.visits", "catalog": {"type": "sql", "uri": "sqlite://"}},
     "kafka.source": {"topics": "visits", "brokers": "127.0.0.1:1", "format": rh.formats.json()},
     "lookup_table": {"table": list, "key": "user", "reload_every": "1m"},
+    "mqtt.source": {
+        "url": "mqtt://127.0.0.1:1",
+        "topic": "visits",
+        "client_id": "job",
+        "format": rh.formats.json(),
+    },
     "mysql.changes": {"table": "visits", "url": "mysql://127.0.0.1:1/x"},
     "nats.source": {"url": "nats://127.0.0.1:1", "stream": "VISITS", "format": rh.formats.json()},
     "postgres.changes": {"table": "visits", "url": "postgresql://127.0.0.1:1/x"},

@@ -64,6 +64,7 @@ def test_no_connector_shows_credentials() -> None:
         "mysql",
         "sql_database",
         "redis",
+        "mqtt",
         "nats",
         "opensearch",
         "cassandra",

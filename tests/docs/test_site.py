@@ -73,6 +73,7 @@ SEARCHES = {
     "postgres": "postgres.html",
     "redis": "redis.html",
     "jetstream": "nats.html",
+    "mosquitto": "mqtt.html",
     "webhook": "web.html",
     "sql": "sql.html",
     "pattern": "patterns.html",

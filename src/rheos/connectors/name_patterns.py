@@ -89,9 +89,9 @@ class NamePattern:
         names: list[str] = made.to_pylist()
         return names
 
-    def filled(self, text: str) -> str:
-        """Return the pattern with a text in place of each column."""
-        return text.join(self.texts)
+    def filled(self, value: str) -> str:
+        """Return the pattern with a string in place of each column."""
+        return value.join(self.texts)
 
     def __str__(self) -> str:
         names = [*(f"{{{name}}}" for name in self.columns), ""]

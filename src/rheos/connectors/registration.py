@@ -92,6 +92,7 @@ CONNECTORS = PlugInRegistry(
         "sql_database": "rheos.connectors.sql_database.registration:CONNECTOR",
         "redis": "rheos.connectors.redis.registration:CONNECTOR",
         "nats": "rheos.connectors.nats.registration:CONNECTOR",
+        "mqtt": "rheos.connectors.mqtt.registration:CONNECTOR",
         "http": "rheos.connectors.http.registration:CONNECTOR",
         "socket": "rheos.connectors.socket.registration:CONNECTOR",
         "opensearch": "rheos.connectors.opensearch.registration:CONNECTOR",

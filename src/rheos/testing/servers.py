@@ -18,6 +18,7 @@ from rheos.ops.servers.cassandra import CassandraNode
 from rheos.ops.servers.hadoop import HadoopCluster
 from rheos.ops.servers.kafka import KafkaBroker
 from rheos.ops.servers.mariadb import MariadbServer
+from rheos.ops.servers.mqtt import MosquittoServer
 from rheos.ops.servers.nats import NatsServer
 from rheos.ops.servers.opensearch import OpenSearchNode
 from rheos.ops.servers.postgres import PostgresServer
@@ -29,6 +30,7 @@ __all__ = [
     "HadoopCluster",
     "KafkaBroker",
     "MariadbServer",
+    "MosquittoServer",
     "NatsServer",
     "OpenSearchNode",
     "PostgresServer",

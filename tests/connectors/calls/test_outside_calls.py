@@ -82,6 +82,10 @@ def redis(port: int) -> str:
     return f"redis://127.0.0.1:{port}"
 
 
+def mqtt_sink(port: int) -> Sink:
+    return rh.mqtt.sink(f"mqtt://127.0.0.1:{port}", topic="t", format=rh.formats.json(), retry_for="0s")
+
+
 def nats_source(port: int) -> Source:
     return rh.nats.source(
         f"nats://127.0.0.1:{port}",
@@ -218,6 +222,10 @@ CASES: dict[str, dict[str, Case]] = {
     "RedisLookup": {
         "fetched": lambda port: fetched(rh.redis.lookup(redis(port), key="{id}", schema=SCHEMA)),
     },
+    "MqttSink": {
+        "prepared": lambda port: prepared(mqtt_sink(port)),
+        "written": lambda port: written(mqtt_sink(port)),
+    },
     "NatsSource": {"splits": lambda port: nats_source(port).splits()},
     "NatsSink": {
         "prepared": lambda port: prepared(nats_sink(port)),
@@ -277,6 +285,8 @@ ASKS_NOBODY = {
     "HybridSource": "made of other sources",
     "WrappedSource": "made of another source",
     "_Clients": "of a hybrid source: made of other clients",
+    "MqttSource": "its thread asks (`ANSWERS`), as MqttSink does",
+    "AcknowledgingClient": "its readers' threads acknowledge",
     "WebhookSource": "others ask it",
     "Webhook": "others ask it",
     "SocketSource": "a server that sends nothing is not an outage; its thread waits",
@@ -307,8 +317,8 @@ ASKS_NOBODY = {
     "StagedRowsCommitter": "made of a RetryingSession, as PostgresSink",
     "LedgerCommitter": "made of a DatabaseSession, as SqlDatabaseSink",
     "OwnEpochsCommitter": "a LedgerCommitter",
-    "SpillingSink": "the base of Redis, NATS, OpenSearch and Cassandra",
-    "SpilledCommitter": "delivers as the sinks of Redis, NATS, OpenSearch and Cassandra do",
+    "SpillingSink": "the base of Redis, MQTT, NATS, OpenSearch and Cassandra",
+    "SpilledCommitter": "delivers as the sinks of Redis, MQTT, NATS, OpenSearch and Cassandra do",
     "OwnSpilledCommitter": "a SpilledCommitter",
     "TableLogCommitter": "the base of DeltaTableCommitter and IcebergTableCommitter",
     "TableLogSink": "the base of DeltaSink and IcebergSink",
@@ -371,6 +381,7 @@ LIBRARIES = {
     "http.client",
     "httpx",
     "nats",
+    "paho",
     "opentelemetry.exporter",
     "psycopg",
     "pymysql",
@@ -397,6 +408,7 @@ USERS = {
         "connectors/kafka/arrow_producing.py",
         "connectors/kafka/client_options.py",
         "connectors/nats/client_options.py",
+        "connectors/mqtt/client_options.py",
         "connectors/postgres/connection.py",
         "connectors/redis/client_options.py",
         "connectors/sql_database/address.py",
