@@ -16,7 +16,7 @@ from rheos.core.formats.contract import Decoder, Format
 
 
 @dataclass(frozen=True)
-class MessageDecoding:
+class PayloadDecoding:
     """Configuration for decoding messages into rows."""
 
     format: Format
@@ -36,7 +36,7 @@ class MessageDecoding:
         metadata: Any,
         on_error: OnError,
         fields: Mapping[str, pa.DataType],
-    ) -> MessageDecoding:
+    ) -> PayloadDecoding:
         """Create the configuration.
 
         Args:

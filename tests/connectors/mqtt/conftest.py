@@ -12,7 +12,6 @@ import pytest
 
 from tests.waiting import wait_for
 
-
 _MARK = b"mark "
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rheos.connectors.acknowledging import AcknowledgingClient
 from rheos.connectors.message_chunks import MessagePosition
-from rheos.connectors.message_decoding import MessageDecoding
+from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.mqtt.client_options import MqttOptions, client
 from rheos.connectors.mqtt.subscription import FIELDS, REJECTED, MqttReading, SubscribedRows
 from rheos.connectors.mqtt.topics import topic_filters
@@ -102,7 +102,7 @@ def source(
             f"keep_for={keep_for!r} is not between 1 second and 136 years", hint='write keep_for="7d"'
         )
     rows, record = declared_rows(check_format(format), schema)
-    decoding = MessageDecoding.of(format, rows, metadata or {}, on_error, FIELDS)
+    decoding = PayloadDecoding.of(format, rows, metadata or {}, on_error, FIELDS)
     of = SubscribedRows(
         MqttOptions.of(url, options),
         decoding,

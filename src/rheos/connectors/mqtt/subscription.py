@@ -14,7 +14,7 @@ import pyarrow as pa
 from rheos.connectors.calls.outside_calls import thread
 from rheos.connectors.chunk_buffer import ChunkBuffer
 from rheos.connectors.message_chunks import MessagePosition, MessageReader
-from rheos.connectors.message_decoding import MessageDecoding
+from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.mqtt.client_options import MqttOptions
 from rheos.connectors.mqtt.connection import LOGGER, MqttConnection, MqttMessage
 from rheos.connectors.outage_patience import Patience
@@ -40,7 +40,7 @@ class SubscribedRows:
     """Configuration of a subscription. Frozen: it is sent to the workers."""
 
     options: MqttOptions
-    decoding: MessageDecoding
+    decoding: PayloadDecoding
     filters: tuple[str, ...]
     client_id: str
     keeps_s: int

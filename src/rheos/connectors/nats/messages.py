@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.connectors.message_chunks import MessageChunk, MessagePosition
-from rheos.connectors.message_decoding import MessageDecoding
+from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.nats.stream_pull import StreamMessage
 from rheos.core.connectors.rejected_records import rejected_schema
 from rheos.core.formats.contract import Decoder
@@ -26,13 +26,13 @@ FIELDS: Mapping[str, pa.DataType] = {
 
 
 def decoded_chunk(
-    decoding: MessageDecoding,
+    decoding: PayloadDecoding,
     stream: str,
     messages: Sequence[StreamMessage],
     decoder: Decoder,
     before: MessagePosition,
 ) -> MessageChunk:
-    """Return the rows of messages, as `MessageDecoding.chunk` does."""
+    """Return the rows of messages, as `PayloadDecoding.chunk` does."""
     numbers = np.fromiter((each.number for each in messages), np.int64, len(messages))
     payloads = [each.payload for each in messages]
     return decoding.chunk(

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from rheos.connectors.message_chunks import MessagePosition
-from rheos.connectors.message_decoding import MessageDecoding
+from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.nats.client_options import NatsOptions, client
 from rheos.connectors.nats.messages import FIELDS, REJECTED
 from rheos.connectors.nats.session import LOGGER, NatsConnection, NatsSession
@@ -99,7 +99,7 @@ def source(
     if subject is not None and not (isinstance(subject, str) and subject and subject.isprintable()):
         raise ProgramError(f"subject={subject!r} is not a subject", hint='write subject="orders.>"')
     rows, record = declared_rows(check_format(format), schema)
-    decoding = MessageDecoding.of(format, rows, metadata or {}, on_error, FIELDS)
+    decoding = PayloadDecoding.of(format, rows, metadata or {}, on_error, FIELDS)
     if not (start in ("earliest", "latest") or isinstance(start, datetime) or _is_number(start)):
         raise ProgramError(
             f"start={start!r} is not a position in a stream",

@@ -10,7 +10,7 @@ import msgspec
 from rheos.connectors.calls.outside_calls import thread
 from rheos.connectors.chunk_buffer import ChunkBuffer
 from rheos.connectors.message_chunks import MessagePosition, MessageReader, progress_chunk
-from rheos.connectors.message_decoding import MessageDecoding
+from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.nats.client_options import NatsOptions
 from rheos.connectors.nats.messages import REJECTED, decoded_chunk
 from rheos.connectors.nats.session import LOGGER, NatsConnection, NatsSession
@@ -42,7 +42,7 @@ class StreamRows:
     """Configuration of the rows to read. Frozen: it is sent to the workers."""
 
     options: NatsOptions
-    decoding: MessageDecoding
+    decoding: PayloadDecoding
     subject: str | None
     continues: bool
     """Whether to continue after messages were removed."""
