@@ -244,8 +244,13 @@ def test_a_table_altered_since_the_savepoint_is_reported(
 # --- what dies --------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("Spark", faults=["workers and the driver of a job with tables are killed"])
+@pytest.mark.proves(
+    "Spark",
+    faults=["workers and the driver of a job with tables are killed"],
+    slow_because="every run kills those of a job with a Delta table, and simulates the kills with tables",
+)
 @pytest.mark.spark
+@pytest.mark.slow
 def test_each_row_once_though_workers_and_driver_are_killed(spark: Any, tmp_path: Path) -> None:
     target = f"{tmp_path}/table"
     written = run_with_kills(

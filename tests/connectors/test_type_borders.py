@@ -178,6 +178,7 @@ def test_the_page_has_what_becomes_of_each_type_in_postgres(postgres_server: Any
     check("PostgreSQL", of_postgres(new_database(postgres_server)))
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @needs_spark("4.1", "times of day")
 def test_the_page_has_what_becomes_of_each_type_in_dataframes(spark: Any) -> None:
