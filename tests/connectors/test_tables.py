@@ -247,7 +247,7 @@ def test_a_table_altered_since_the_savepoint_is_reported(
 @pytest.mark.proves(
     "Spark",
     faults=["workers and the driver of a job with tables are killed"],
-    slow_because="every run kills those of a job with a Delta table, and simulates the kills with tables",
+    slow_because="every run kills those of a job with a Delta table",
 )
 @pytest.mark.spark
 @pytest.mark.slow
