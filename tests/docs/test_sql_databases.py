@@ -1,4 +1,4 @@
-"""The programs of docs/sql-databases.md: a job writes the table that the other one queries."""
+"""The programs of docs/sql-databases.md: a job writes the table that others query."""
 
 from __future__ import annotations
 
@@ -22,4 +22,9 @@ def test_a_job_writes_a_table_that_another_program_queries(
             if step.file:
                 assert step.code.strip().count("\n") < 20, "a program of at most 20 lines"
                 exec(compile(step.code, step.file, "exec"), {})
-    assert "(3000,)" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "(3000,)" in shown
+    assert (
+        "[{'user': 'ada', 'page': 1, 'visits': 1000}, {'user': 'bob', 'page': 9, 'visits': None}]"
+        in shown
+    )

@@ -52,6 +52,9 @@ class ConnectorRegistration(Registration):
     """Options of formats in SQL, such as `csv.header`, that differ from those in programs."""
     sql_key: str = "key_columns"
     """Argument of the sink that takes the columns of PRIMARY KEY in SQL, if it has that argument."""
+    sql_lookup_key: str | None = None
+    """Argument of the lookup that takes the compared columns, if SQL looks rows up by any column of a
+    table. The lookup then also takes `columns` and `schema`."""
     server: str | None = None
     """Class of a server for development, as `module:class`, for `rheos servers <name>`."""
     servers: Mapping[str, str] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from rheos.connectors.registration import CONNECTORS, ConnectorRegistration
 from rheos.core.connectors.contract import Sink, Source
+from rheos.core.connectors.lookup import Lookup
 from rheos.core.errors import RheosError
 from rheos.sql.database_parser import PlainProperty
 from rheos.sql.options import call_with_options, for_function
@@ -90,6 +91,16 @@ class WithOptions:
             raise sql.error(f"the connector created a {type(made).__name__}, not a sink", self.at)
         return made
 
+    def lookup(self, sql: SqlText, schema: pa.Schema, keys: Sequence[str]) -> Lookup:
+        """Return the lookup of columns by some of them. Raises ProgramError."""
+        named = self.connector.sql_lookup_key
+        assert named is not None, "only such connectors look rows up"
+        given = {named: keys, "columns": schema.names, "schema": schema}
+        made = self._called(sql, "lookup", given)
+        if not isinstance(made, Lookup):
+            raise sql.error(f"the connector created a {type(made).__name__}, not a lookup", self.at)
+        return made
+
     def _called(
         self, sql: SqlText, what: str, given: Mapping[str, object], time: str | None = None
     ) -> object:
@@ -118,6 +129,9 @@ class WithOptions:
             raise sql.error(
                 f"{chosen.name!r} is not a value of 'changes'", chosen, "write 'true' or 'false'"
             )
+        if "lookup" in self.connector.functions:
+            # The planner reads how a lookup is called.
+            of_table = {name: at for name, at in of_table.items() if not name.startswith("lookup.")}
         options, several = for_function(sql, self.connector, what, of_table)
         named = {name.replace("-", "_"): value.name for name, value in options.items()}
         if (

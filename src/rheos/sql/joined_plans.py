@@ -184,6 +184,18 @@ class Versions(PlanNode):
         return lowering.versions(self)
 
 
+@dataclass(frozen=True)
+class LookupCalls:
+    """How a lookup is called: the arguments of `stream.lookup`."""
+
+    cache_for: str | None = None
+    cache_keys: int = 100_000
+    retry_for: str = "30s"
+
+
+DEFAULT_CALLS = LookupCalls()
+
+
 @dataclass(frozen=True, eq=False)
 class LookupPlan(PlanNode):
     """Rows with columns of an external system, looked up by their keys."""
@@ -195,6 +207,7 @@ class LookupPlan(PlanNode):
     """Added columns, with their names in the lookup."""
     how: str
     columns: Columns
+    calls: LookupCalls = DEFAULT_CALLS
     changes: None = None
 
     filters_pass: ClassVar[bool] = True

@@ -10,7 +10,7 @@ from sqlglot import exp
 from rheos.core.connectors.lookup import Lookup
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed
-from rheos.sql.joined_plans import LookupPlan
+from rheos.sql.joined_plans import DEFAULT_CALLS, LookupCalls, LookupPlan
 from rheos.sql.plan import PlanNode, SqlColumn, filtered, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
 from rheos.sql.text import SqlText
@@ -25,11 +25,12 @@ class LookupJoin:
     node: exp.Join
     lookup: Lookup
     how: str
+    calls: LookupCalls = DEFAULT_CALLS
 
     def relation(self, left: SqlRelation, conditions: Sequence[exp.Expr]) -> SqlRelation:
         """Return the rows with the looked-up columns. Raise ProgramError or SchemaError."""
         table, sql = self.node.this, self.sql
-        sql.only(table, ("this", "alias"), " of a lookup")
+        sql.only(table, ("this", "alias", "version", "db", "catalog"), " of a lookup")
         if self.how not in ("inner", "left"):
             raise sql.error(
                 f"a lookup join keeps only rows of the left side: {self.how.upper()} JOIN is "
@@ -49,7 +50,7 @@ class LookupJoin:
         added = self._columns_to_add(plan, alias)
         columns = (*left.plan.columns, *(column for _, column in added))
         names = tuple((column.name, of) for of, column in added)
-        plan = LookupPlan(plan, self.lookup, on, names, self.how, columns)
+        plan = LookupPlan(plan, self.lookup, on, names, self.how, columns, self.calls)
         found = TableInSight(alias, tuple(Named(of, column) for of, column in added))
         made: PlanNode = plan
         tables = (*left.tables, found)

@@ -134,7 +134,16 @@ class Lowering:
 
     def looked_up(self, plan: LookupPlan) -> DataStream:
         rows = self.stream(plan.input)
-        found = rows.lookup(plan.lookup, plan.on, dict(plan.added), plan.how)  # type: ignore[arg-type]
+        calls = plan.calls
+        found = rows.lookup(
+            plan.lookup,
+            plan.on,
+            dict(plan.added),
+            plan.how,  # type: ignore[arg-type]
+            cache_for=calls.cache_for,
+            cache_keys=calls.cache_keys,
+            retry_for=calls.retry_for,
+        )
         return found.select(*(column.name for column in plan.columns))
 
     def matched(self, plan: MatchPlan) -> DataStream:

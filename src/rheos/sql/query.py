@@ -19,8 +19,9 @@ from rheos.core.protocol.elements import HIDDEN_PREFIX
 from rheos.sql import types
 from rheos.sql.alter_table import hinted_table
 from rheos.sql.call_places import named_by_text, user_calls, with_calls, with_calls_of_groups
-from rheos.sql.catalog import Catalog
+from rheos.sql.catalog import Catalog, DeclaredTable
 from rheos.sql.clause_names import DATABASES
+from rheos.sql.declared_lookups import declared_lookup, is_looked_up
 from rheos.sql.expressions.generators import GENERATORS
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.first_rows import first_rows, is_first_rows
@@ -442,8 +443,12 @@ class Planner:
         work = joining(self.sql, node, self.ttl)
         lookup = self._lookup(node.this)
         if lookup is not None:
-            join = LookupJoin(self.sql, node, lookup, work.how)
-            return join.relation(left, [*parts_of(node.args.get("on"))])
+            on = [*parts_of(node.args.get("on"))]
+            if isinstance(lookup, DeclaredTable):
+                join = declared_lookup(work, lookup, left, on)
+            else:
+                join = LookupJoin(self.sql, node, lookup, work.how)
+            return join.relation(left, on)
         right = self.table(node.this)
         self.check_alias(left, right, node.this)
         on = [*parts_of(node.args.get("on"))]
@@ -548,10 +553,16 @@ class Planner:
                     f"write {node.name}",
                 )
 
-    def _lookup(self, node: exp.Expr) -> Lookup | None:
-        """Return the lookup for a joined table; None if it is a stream."""
+    def _lookup(self, node: exp.Expr) -> Lookup | DeclaredTable | None:
+        """Return the lookup for a joined table, or the table that declares it; None if it is a
+        stream."""
         if not isinstance(node, exp.Table) or node.name.casefold() in self.ctes:
             return None
+        declared = self.catalog.declared(node.name)
+        if declared is not None and node.args.get("version") is not None:
+            if hinted_options(node):
+                declared = hinted_table(self.sql, self.catalog, node)
+            return declared if is_looked_up(declared) else None
         return self.catalog.lookups.get(node.name.casefold())
 
     def _windowed(self, call: WindowCall) -> PlanNode:

@@ -262,6 +262,9 @@ CASES: dict[str, dict[str, Case]] = {
         "prepared": lambda port: prepared(rh.sql_database.sink("t", url=mysql(port))),
         "postgres": lambda port: prepared(rh.sql_database.sink("t", url=postgres(port))),
     },
+    "SqlDatabaseLookup": {
+        "made": lambda port: rh.sql_database.lookup("t", url=mysql(port), key="id"),
+    },
     "DeltaSink": {"prepared": prepared_delta},
     "IcebergSink": {"prepared": prepared_iceberg},
     "FileCommitter": {
@@ -416,6 +419,7 @@ USERS = {
     "sockets with a deadline, for such clients": {"connectors/calls/http_deadlines.py"},
     "types and dialects": {
         "connectors/sql_database/column_limits.py",
+        "connectors/sql_database/column_types.py",
         "connectors/sql_database/statements.py",
     },
     "names of status codes": {"connectors/listener/connection.py"},

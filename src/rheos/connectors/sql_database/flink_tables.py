@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from rheos.connectors.postgres.sink import PostgresSink
 from rheos.connectors.postgres.sink import sink as postgres_sink
 from rheos.connectors.sql_database.address import client
+from rheos.connectors.sql_database.lookup import SqlDatabaseLookup
+from rheos.connectors.sql_database.lookup import lookup as lookup_of
 from rheos.connectors.sql_database.sink import SqlDatabaseSink
 from rheos.connectors.sql_database.sink import sink as sink_of
 from rheos.core.errors import ProgramError
@@ -40,18 +43,59 @@ def sink(
     Raises:
         ProgramError: The URL is that of another database.
     """
+    named, keys = _named(url), tuple(key_columns)
+    if named.startswith("postgresql:"):
+        given = {"user": username, "password": password}
+        login = {name: value for name, value in given.items() if value is not None}
+        return postgres_sink(table_name, url=named, key=keys or None, options=login)
+    return sink_of(table_name, url=_with_login(named, username, password), key=keys)
+
+
+def lookup(
+    table_name: str,
+    *,
+    url: str,
+    key_columns: Sequence[str],
+    columns: Sequence[str] | None = None,
+    schema: Any = None,
+    username: str | None = None,
+    password: str | None = None,
+) -> SqlDatabaseLookup:
+    """Look rows of a table up by key, as `rh.sql_database.lookup`.
+
+    Args:
+        table_name: Name of the table, or "schema.name".
+        url: URL of JDBC, as for the sink.
+        key_columns: Columns of the key.
+        columns: The columns to read.
+        schema: Types of columns.
+        username: User of the database.
+        password: Password of the user.
+
+    Returns:
+        The lookup.
+
+    Raises:
+        ProgramError: The URL is that of another database.
+    """
+    login = _with_login(_named(url), username, password)
+    return lookup_of(table_name, url=login, key=key_columns, columns=columns, schema=schema)
+
+
+def _named(url: str) -> str:
+    """Return the part of a URL of JDBC that names the database. Raises ProgramError."""
     found = _JDBC.fullmatch(url)
     if found is None:
         raise ProgramError(
             "url= is not the URL of JDBC for a PostgreSQL, a MariaDB or a file of SQLite",
             hint="write 'url' = 'jdbc:mysql://host:3306/database', without parameters after '?'",
         )
-    named, keys = found[1], tuple(key_columns)
-    if named.startswith("postgresql:"):
-        given = {"user": username, "password": password}
-        login = {name: value for name, value in given.items() if value is not None}
-        return postgres_sink(table_name, url=named, key=keys or None, options=login)
+    return found[1]
+
+
+def _with_login(named: str, username: str | None, password: str | None) -> str:
+    """Return the URL of SQLAlchemy."""
     if named.startswith("sqlite:"):
-        return sink_of(table_name, url=f"sqlite:///{named.removeprefix('sqlite:')}", key=keys)
+        return f"sqlite:///{named.removeprefix('sqlite:')}"
     address = client().make_url(named).set(username=username, password=password)
-    return sink_of(table_name, url=address.render_as_string(hide_password=False), key=keys)
+    return str(address.render_as_string(hide_password=False))

@@ -15,7 +15,6 @@ from rheos.connectors.sql_database.address import DatabaseSystem
 from rheos.connectors.sql_database.column_limits import ColumnLimits
 from rheos.core.errors import InputError
 from rheos.core.protocol.elements import Batch
-from rheos.core.protocol.polars_frames import polars_frame
 from rheos.core.protocol.shown_rows import shown_record, shown_value
 from rheos.core.protocol.time_bounds import PYTHON, refuse_times_outside
 
@@ -121,9 +120,8 @@ _TEXTS: Mapping[str, str] = {
 """Formats in which SQLAlchemy stores times in SQLite."""
 
 
-def frame_for(backend: DatabaseSystem, rows: Batch) -> pl.DataFrame:
+def frame_for(backend: DatabaseSystem, frame: pl.DataFrame) -> pl.DataFrame:
     """Return rows with columns whose Python values the driver passes on unchanged."""
-    frame = polars_frame(rows)
     if backend is not DatabaseSystem.SQLITE:
         return frame
     texts = ((name, _TEXTS.get(type(kind).__name__)) for name, kind in frame.schema.items())

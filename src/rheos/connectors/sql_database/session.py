@@ -23,21 +23,30 @@ TRANSACTION = OutsideCall(
     then="the connection is cut, and the commit is retried every second until it succeeds; the table "
     "`rheos_ledger` records which epochs the database has",
 )
+LOOKUP = OutsideCall(
+    server="SQL database",
+    call="lookup: connect, and each query",
+    limit_s=20.0,
+    limit="starts over with each query of up to 900 keys",
+    then="the connection is cut, and the batch of keys is asked for again, for `retry_for`",
+)
 
 
 class DatabaseSession:
     """A connection that is opened by its first call, and again after an error. One thread at a time may
     use it."""
 
-    def __init__(self, address: DatabaseAddress, doing: str) -> None:
+    def __init__(self, address: DatabaseAddress, doing: str, limits: OutsideCall = TRANSACTION) -> None:
         """Create a session.
 
         Args:
             address: the database, and login.
             doing: beginning of error messages: "the table 't' cannot be written".
+            limits: the kind of its calls, with their time limit.
         """
         self._address = address
         self._doing = doing
+        self._limit_s = limits.limit_s
         self._calls = BoundedCalls()
         self._connection: Any = None
 
@@ -63,7 +72,7 @@ class DatabaseSession:
 
         try:
             done = self._calls.run(
-                f"{self._doing}, at {self._address}", TRANSACTION.limit_s, call, lambda: _ended(held)
+                f"{self._doing}, at {self._address}", self._limit_s, call, lambda: _ended(held)
             )
         except AbandonedCallError as error:
             self._connection = None

@@ -33,6 +33,7 @@ from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
 from rheos.core.errors import CheckpointError, UnrestorableError
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.core.protocol.polars_frames import polars_frame
 from rheos.core.redaction import redacted_repr
 
 _GATHER_ROWS = 32_768
@@ -188,7 +189,7 @@ class LedgerCommitter(Committer):
             tuple(epoch.key),
         )
         for rows in self._staged_rows(epoch):
-            frame, deleted = changes_of(frame_for(backend, rows), epoch.key, epoch.gone)
+            frame, deleted = changes_of(frame_for(backend, polars_frame(rows)), epoch.key, epoch.gone)
             if deleted is not None:
                 writing.delete(connection, deleted, progressed)
             frame = frame.select(epoch.columns)
