@@ -44,6 +44,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "postgres.changes": {"table": "visits", "url": "postgresql://127.0.0.1:1/x"},
     "redis.lookup": {"url": "redis://127.0.0.1:1", "key": "user:{id}"},
     "redis.source": {"url": "redis://127.0.0.1:1", "stream": "visits", "format": rh.formats.json()},
+    "sql_database.lookup": {"table": "visits", "url": "mysql://ada@127.0.0.1:1/x", "key": "id"},
+    "sql_database.source": {"table": "visits", "url": "mysql://ada@127.0.0.1:1/x"},
     "socket.source": {"address": "127.0.0.1:1", "format": rh.formats.json()},
 }
 NEEDS_ITS_SERVER = {
@@ -53,6 +55,8 @@ NEEDS_ITS_SERVER = {
     "iceberg.source",
     "mysql.changes",
     "postgres.changes",
+    "sql_database.lookup",
+    "sql_database.source",
 }
 """Functions that ask the server, or the table, for columns when they are called."""
 

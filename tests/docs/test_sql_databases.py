@@ -24,6 +24,7 @@ def test_a_job_writes_a_table_that_another_program_queries(
                 exec(compile(step.code, step.file, "exec"), {})
     shown = capsys.readouterr().out
     assert "(3000,)" in shown
+    assert "3 pages" in shown
     assert (
         "[{'user': 'ada', 'page': 1, 'visits': 1000}, {'user': 'bob', 'page': 9, 'visits': None}]"
         in shown

@@ -265,6 +265,7 @@ CASES: dict[str, dict[str, Case]] = {
     "SqlDatabaseLookup": {
         "made": lambda port: rh.sql_database.lookup("t", url=mysql(port), key="id"),
     },
+    "SqlDatabaseSource": {"made": lambda port: rh.sql_database.source("t", url=mysql(port))},
     "DeltaSink": {"prepared": prepared_delta},
     "IcebergSink": {"prepared": prepared_iceberg},
     "FileCommitter": {

@@ -181,7 +181,13 @@ class DatabaseAddress:
 
     def connected(self) -> Any:
         """Open a connection with the settings that the sink relies on. Raises SQLAlchemy's errors."""
-        connection = self.engine().connect()
+        try:
+            connection = self.engine().connect()
+        except TypeError as error:
+            raise ProgramError(
+                f"the driver does not accept options=: {self.redact(str(error))}",
+                hint="pass arguments of the driver's connect",
+            ) from None
         for setting in _SETTINGS[self.backend]:
             connection.exec_driver_sql(setting)
         connection.commit()

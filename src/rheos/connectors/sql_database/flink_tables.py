@@ -13,9 +13,63 @@ from rheos.connectors.sql_database.lookup import SqlDatabaseLookup
 from rheos.connectors.sql_database.lookup import lookup as lookup_of
 from rheos.connectors.sql_database.sink import SqlDatabaseSink
 from rheos.connectors.sql_database.sink import sink as sink_of
+from rheos.connectors.sql_database.source import SqlDatabaseSource
+from rheos.connectors.sql_database.source import source as source_of
 from rheos.core.errors import ProgramError
 
 _JDBC = re.compile(r"jdbc:((?:postgresql|mysql|mariadb)://[^?]+|sqlite:.+)")
+
+
+def source(
+    table_name: str,
+    *,
+    url: str,
+    username: str | None = None,
+    password: str | None = None,
+    schema: Any = None,
+    partition_column: str | None = None,
+    partition_num: int = 1,
+    partition_lower_bound: int | None = None,
+    partition_upper_bound: int | None = None,
+) -> SqlDatabaseSource:
+    """Read the rows of a table once, as `rh.sql_database.source`. With a partition column, rows outside
+    of the bounds are left out, as in Flink.
+
+    Args:
+        table_name: Name of the table, or "schema.name". It needs a primary key.
+        url: URL of JDBC, as for the sink.
+        username: User of the database.
+        password: Password of the user.
+        schema: Types of columns.
+        partition_column: Column of integers that divides the rows into splits.
+        partition_num: Number of splits.
+        partition_lower_bound: Least value of the column.
+        partition_upper_bound: Greatest value of the column.
+
+    Returns:
+        The source.
+
+    Raises:
+        ProgramError: An argument is invalid, or the table has no primary key.
+    """
+    address = _with_login(_named(url), username, password)
+    if partition_column is None:
+        return source_of(table_name, url=address, schema=schema)
+    if partition_lower_bound is None or partition_upper_bound is None:
+        raise ProgramError(
+            "a partition column needs bounds",
+            hint="add 'scan.partition.lower-bound' and 'scan.partition.upper-bound'",
+        )
+    bounds = (partition_lower_bound, partition_upper_bound)
+    made = source_of(
+        table_name,
+        url=address,
+        schema=schema,
+        partition_on=partition_column,
+        partitions=partition_num,
+        bounds=bounds,
+    )
+    return made.without_others(*bounds)
 
 
 def sink(

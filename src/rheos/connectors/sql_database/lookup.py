@@ -79,13 +79,14 @@ def lookup(
         raise ProgramError(
             f"key={key!r} does not name columns", hint='write key="id" or key=["a", "b"]'
         )
+    declared = None if schema is None else resolve(schema)[0]
     address = DatabaseAddress.of(url, options)
     session = DatabaseSession(address, f"the table {table} cannot be inspected", LOOKUP)
     try:
         found = session.do(lambda connection, _: found_table(connection, address.backend, of, name))
     finally:
         session.close()
-    by = found.fields(keys, schema)
+    by = found.fields(keys, declared)
     for field in by:
         if not _is_key(address.backend, field.type):
             raise SchemaError(
@@ -93,9 +94,9 @@ def lookup(
                 hint="keys are integers, strings, bytes, dates and, except in SQLite, decimals",
             )
     if columns is None:
-        there = found.types if schema is None else resolve(schema)[0].names
+        there = found.types if declared is None else declared.names
         columns = [each for each in there if each not in keys]
-    wanted = found.fields([columns] if isinstance(columns, str) else list(columns), schema)
+    wanted = found.fields([columns] if isinstance(columns, str) else list(columns), declared)
     if not wanted.names:
         raise ProgramError(
             "no column to look up is named", hint='name the columns: columns=["country"]'

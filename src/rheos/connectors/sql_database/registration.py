@@ -1,12 +1,13 @@
 """Registrations of the connector `sql_database`, and of Flink's name for it."""
 
 from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
-from rheos.connectors.sql_options import WITHOUT_EFFECT
+from rheos.connectors.sql_options import WITHOUT_EFFECT, SqlOption
 
 CONNECTOR = ConnectorRegistration(
     name="sql_database",
     title="SQL databases",
     module="rheos.connectors.sql_database",
+    source="source",
     sink="sink",
     lookup="lookup",
     deliveries={SinkGuarantee.EXACTLY_ONCE: ""},
@@ -21,6 +22,7 @@ JDBC = ConnectorRegistration(
     name="jdbc",
     title="SQL databases, as Flink names them",
     module="rheos.connectors.sql_database.flink_tables",
+    source="source",
     sink="sink",
     lookup="lookup",
     deliveries=CONNECTOR.deliveries,
@@ -29,6 +31,10 @@ JDBC = ConnectorRegistration(
         "driver": WITHOUT_EFFECT,
         "connection.": WITHOUT_EFFECT,
         "sink.": WITHOUT_EFFECT,
+        "scan.partition.column": SqlOption("partition_column"),
+        "scan.partition.num": SqlOption("partition_num"),
+        "scan.partition.lower-bound": SqlOption("partition_lower_bound"),
+        "scan.partition.upper-bound": SqlOption("partition_upper_bound"),
         "scan.": WITHOUT_EFFECT,
     },
     requires=CONNECTOR.requires,

@@ -30,6 +30,14 @@ LOOKUP = OutsideCall(
     limit="starts over with each query of up to 900 keys",
     then="the connection is cut, and the batch of keys is asked for again, for `retry_for`",
 )
+SOURCE = OutsideCall(
+    server="SQL database",
+    call="source: connect, and the query of each block",
+    limit_s=LIMIT_S,
+    limit="starts over with each block of up to 8,192 rows",
+    then="the connection is cut, the attempt fails and restarts, and the source continues after the "
+    "last key of its checkpoint",
+)
 
 
 class DatabaseSession:

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from rheos.connectors.sql_database.address import DatabaseSystem, client
 from rheos.connectors.sql_database.column_types import arrow_values, is_readable, read_as, selected
-from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ConfigurationError, SchemaError
 from rheos.core.protocol.elements import Batch
 
@@ -28,12 +27,12 @@ class SourceTable:
     def __str__(self) -> str:
         return self.name if self.schema is None else f"{self.schema}.{self.name}"
 
-    def fields(self, names: Sequence[str], declared: Any = None) -> pa.Schema:
+    def fields(self, names: Sequence[str], declared: pa.Schema | None = None) -> pa.Schema:
         """Return columns with the declared types, or else the default ones.
 
         Args:
             names: The columns.
-            declared: The user's `schema=`; None for the default types.
+            declared: The columns that the user declares; None for the default types.
 
         Returns:
             The columns.
@@ -41,7 +40,7 @@ class SourceTable:
         Raises:
             SchemaError: A column does not exist, or cannot be read.
         """
-        given = pa.schema([]) if declared is None else resolve(declared)[0]
+        given = pa.schema([]) if declared is None else declared
         found = []
         for name in names:
             if name not in self.types:
