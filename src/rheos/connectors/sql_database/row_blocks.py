@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -118,9 +119,14 @@ class RowBlocks(ChunkDecoder):
         self._limit = _FIRST_ROWS
         self._session = DatabaseSession(of.address, f"{of.label} cannot be read", SOURCE)
         self._is_last = False
+        self._lock = threading.Lock()
 
     def read(self) -> Chunk | None:
         """Return the next block. Raises a RheosError."""
+        with self._lock:
+            return self._read()
+
+    def _read(self) -> Chunk | None:
         of, begin, limit = self._of, self._next, self._limit
         if self._is_last:
             return None
@@ -163,4 +169,7 @@ class RowBlocks(ChunkDecoder):
             )
 
     def close(self) -> None:
-        self._session.close()
+        # A query that still runs ends within its limit.
+        with self._lock:
+            self._is_last = True
+            self._session.close()
