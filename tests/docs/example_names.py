@@ -104,6 +104,8 @@ def _stand_ins(records: dict[str, type]) -> dict[str, Any]:
         "rh.mysql.changes": rows["Order"],
         "rh.delta.source": rows["Order"],
         "rh.iceberg.source": rows["Order"],
+        "rh.sql_database.source": rows["Order"],
+        "rh.sql_database.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),
         "rh.postgres.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),
         # These need a job.
         "rh.Environment.execute": MagicMock(),
