@@ -154,13 +154,13 @@ def _names(columns: Sequence[str] | None, known: Sequence[str]) -> Sequence[str]
     return names
 
 
-def _parts(on: object, count: object, bounds: Any) -> tuple[PartitionRange, ...]:
+def _parts(on: str | None, count: int, bounds: Any) -> tuple[PartitionRange, ...]:
     """Return the parts of a partitioned source: one without a partition column. Raises ProgramError."""
     if on is None:
         if count != 1 or bounds is not None:
             raise ProgramError("partitions= and bounds= need a column", hint='write partition_on="id"')
         return (PartitionRange(),)
-    if not isinstance(count, int) or not 1 <= count <= _MOST_PARTITIONS:
+    if not (isinstance(count, int) and 1 <= count <= _MOST_PARTITIONS):
         raise ProgramError(
             f"partitions={count!r} is not a number up to {_MOST_PARTITIONS:,}",
             hint="write partitions=8",
@@ -208,7 +208,7 @@ class SqlDatabaseSource(Source):
     bounded: bool = field(default=True, init=False)
 
     @property
-    def schema(self) -> pa.Schema:  # type: ignore[override]
+    def schema(self) -> pa.Schema:
         return self.rows.columns
 
     def without_others(self, low: int, high: int) -> SqlDatabaseSource:
