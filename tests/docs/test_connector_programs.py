@@ -20,7 +20,9 @@ MOST_LINES = 20
 SCRIPT = "sql-scripts.md"
 
 PROGRAMS = {
-    **{name: f"{name}.md" for name in ("kafka", "postgres", "mysql", "redis", "nats", "tables")},
+    **{
+        name: f"{name}.md" for name in ("kafka", "postgres", "mysql", "redis", "nats", "mqtt", "tables")
+    },
     **{name: f"{name}.md" for name in ("delta", "iceberg")},
     "files": "guide.md",
     "collect": "sql.md",
