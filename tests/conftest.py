@@ -77,6 +77,7 @@ _SERVERS = (
     "nats",
     "opensearch",
     "postgres",
+    "rabbitmq",
     "redis",
     "servers",
 )
@@ -215,6 +216,16 @@ def mqtt_server() -> Iterator[Any]:
     # It writes each change to its disk, so that it keeps its sessions when it is killed.
     settings = {"autosave_on_changes": "true", "autosave_interval": 1}
     yield from running(MosquittoServer(user=("ada", "queen of hearts"), settings=settings))
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_server() -> Iterator[Any]:
+    """Run a RabbitMQ server for all tests (`RabbitmqServer`), each with its own queues. A test that
+    kills it starts it again."""
+    pytest.importorskip("pika", reason="the extra rheos[rabbitmq] is not installed")
+    from rheos.testing.servers import RabbitmqServer
+
+    yield from running(RabbitmqServer(user=("ada", "queen of hearts")))
 
 
 @pytest.fixture(scope="session")

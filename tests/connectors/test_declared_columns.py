@@ -42,6 +42,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "mysql.changes": {"table": "visits", "url": "mysql://127.0.0.1:1/x"},
     "nats.source": {"url": "nats://127.0.0.1:1", "stream": "VISITS", "format": rh.formats.json()},
     "postgres.changes": {"table": "visits", "url": "postgresql://127.0.0.1:1/x"},
+    "rabbitmq.source": {
+        "url": "amqp://127.0.0.1:1",
+        "queue": "visits",
+        "format": rh.formats.json(),
+    },
     "redis.lookup": {"url": "redis://127.0.0.1:1", "key": "user:{id}"},
     "redis.source": {"url": "redis://127.0.0.1:1", "stream": "visits", "format": rh.formats.json()},
     "sql_database.lookup": {"table": "visits", "url": "mysql://ada@127.0.0.1:1/x", "key": "id"},

@@ -66,6 +66,7 @@ def test_no_connector_shows_credentials() -> None:
         "redis",
         "mqtt",
         "nats",
+        "rabbitmq",
         "opensearch",
         "cassandra",
         "tables",

@@ -74,6 +74,7 @@ SEARCHES = {
     "redis": "redis.html",
     "jetstream": "nats.html",
     "mosquitto": "mqtt.html",
+    "amqp": "rabbitmq.html",
     "webhook": "web.html",
     "sql": "sql.html",
     "pattern": "patterns.html",

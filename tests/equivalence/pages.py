@@ -45,6 +45,7 @@ ELSEWHERE = {
     "docs/iceberg.md": "one of its programs queries what another writes: tests/docs/test_iceberg.py",
     "docs/redis.md": "its jobs write a real server: tests/docs/test_redis.py runs them and looks there",
     "docs/mqtt.md": "its job never ends: tests/docs/test_mqtt.py runs it on a real broker",
+    "docs/rabbitmq.md": "its job never ends: tests/docs/test_rabbitmq.py runs it on a real server",
     "docs/nats.md": "its job reads and writes a real server: tests/docs/test_nats.py runs it",
     "docs/postgres.md": "its job reads and writes a real server: tests/docs/test_postgres.py runs it "
     "and checks the rows",

@@ -36,6 +36,7 @@ LOGGERS_OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "hdfs_native": ("hdfs_native",),
     "nats": ("nats",),
     "paho": ("paho", "rheos.mqtt"),
+    "pika": ("pika",),
     "psycopg": ("psycopg",),
     "pymysql": ("pymysql",),
     "py4j": ("py4j",),

@@ -96,6 +96,7 @@ CONNECTORS = PlugInRegistry(
         "redis": "rheos.connectors.redis.registration:CONNECTOR",
         "nats": "rheos.connectors.nats.registration:CONNECTOR",
         "mqtt": "rheos.connectors.mqtt.registration:CONNECTOR",
+        "rabbitmq": "rheos.connectors.rabbitmq.registration:CONNECTOR",
         "http": "rheos.connectors.http.registration:CONNECTOR",
         "socket": "rheos.connectors.socket.registration:CONNECTOR",
         "opensearch": "rheos.connectors.opensearch.registration:CONNECTOR",

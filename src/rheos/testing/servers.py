@@ -22,6 +22,7 @@ from rheos.ops.servers.mqtt import MosquittoServer
 from rheos.ops.servers.nats import NatsServer
 from rheos.ops.servers.opensearch import OpenSearchNode
 from rheos.ops.servers.postgres import PostgresServer
+from rheos.ops.servers.rabbitmq import RabbitmqServer
 from rheos.ops.servers.redis import RedisServer
 from rheos.ops.servers.server import Server, development_server, server_names
 
@@ -34,6 +35,7 @@ __all__ = [
     "NatsServer",
     "OpenSearchNode",
     "PostgresServer",
+    "RabbitmqServer",
     "RedisServer",
     "Server",
     "development_server",

@@ -86,6 +86,12 @@ def mqtt_sink(port: int) -> Sink:
     return rh.mqtt.sink(f"mqtt://127.0.0.1:{port}", topic="t", format=rh.formats.json(), retry_for="0s")
 
 
+def rabbitmq_sink(port: int) -> Sink:
+    return rh.rabbitmq.sink(
+        f"amqp://127.0.0.1:{port}", routing_key="k", format=rh.formats.json(), retry_for="0s"
+    )
+
+
 def nats_source(port: int) -> Source:
     return rh.nats.source(
         f"nats://127.0.0.1:{port}",
@@ -226,6 +232,10 @@ CASES: dict[str, dict[str, Case]] = {
         "prepared": lambda port: prepared(mqtt_sink(port)),
         "written": lambda port: written(mqtt_sink(port)),
     },
+    "RabbitmqSink": {
+        "prepared": lambda port: prepared(rabbitmq_sink(port)),
+        "written": lambda port: written(rabbitmq_sink(port)),
+    },
     "NatsSource": {"splits": lambda port: nats_source(port).splits()},
     "NatsSink": {
         "prepared": lambda port: prepared(nats_sink(port)),
@@ -290,6 +300,7 @@ ASKS_NOBODY = {
     "WrappedSource": "made of another source",
     "_Clients": "of a hybrid source: made of other clients",
     "MqttSource": "its thread asks (`ANSWERS`), as MqttSink does",
+    "RabbitmqSource": "its thread asks (`REQUESTS`), as RabbitmqSink does",
     "AcknowledgingClient": "its readers' threads acknowledge",
     "WebhookSource": "others ask it",
     "Webhook": "others ask it",
@@ -321,8 +332,8 @@ ASKS_NOBODY = {
     "StagedRowsCommitter": "made of a RetryingSession, as PostgresSink",
     "LedgerCommitter": "made of a DatabaseSession, as SqlDatabaseSink",
     "OwnEpochsCommitter": "a LedgerCommitter",
-    "SpillingSink": "the base of Redis, MQTT, NATS, OpenSearch and Cassandra",
-    "SpilledCommitter": "delivers as the sinks of Redis, MQTT, NATS, OpenSearch and Cassandra do",
+    "SpillingSink": "the base of Redis, MQTT, NATS, RabbitMQ, OpenSearch and Cassandra",
+    "SpilledCommitter": "delivers as the sinks that derive from SpillingSink do",
     "OwnSpilledCommitter": "a SpilledCommitter",
     "TableLogCommitter": "the base of DeltaTableCommitter and IcebergTableCommitter",
     "TableLogSink": "the base of DeltaSink and IcebergSink",
@@ -386,6 +397,7 @@ LIBRARIES = {
     "httpx",
     "nats",
     "paho",
+    "pika",
     "opentelemetry.exporter",
     "psycopg",
     "pymysql",
@@ -413,6 +425,7 @@ USERS = {
         "connectors/kafka/client_options.py",
         "connectors/nats/client_options.py",
         "connectors/mqtt/client_options.py",
+        "connectors/rabbitmq/client_options.py",
         "connectors/postgres/connection.py",
         "connectors/redis/client_options.py",
         "connectors/sql_database/address.py",

@@ -7,13 +7,13 @@ reconnects by itself: after an error, the next call opens another connection.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCalls
+from rheos.connectors.calls.client_loop import CLOSE_S, ClientLoop
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.nats.client_options import ANSWER_S, NatsOptions, client, nats_error
 from rheos.core.errors import UnavailableError
@@ -31,7 +31,6 @@ REQUESTS = OutsideCall(
     "the sink stages rows next to the checkpoints, and tries to deliver them every second; rows, "
     "checkpoints and other sinks continue",
 )
-_CLOSE_S = 1.0
 
 
 class NatsConnection:
@@ -39,7 +38,7 @@ class NatsConnection:
 
     def __init__(self, options: NatsOptions) -> None:
         self._options = options
-        self._loop = asyncio.new_event_loop()
+        self._loop = ClientLoop()
         self.nats: Any = None
         self.stream_api: Any = None
         """The client's JetStream context."""
@@ -53,21 +52,15 @@ class NatsConnection:
 
     def run(self, work: Callable[[NatsConnection], Awaitable[T]], limit_s: float) -> T:
         """Run a coroutine until it ends."""
-        return self._loop.run_until_complete(asyncio.wait_for(self._opened(work), limit_s))
+        return self._loop.run(self._opened(work), limit_s)
 
     def close(self) -> None:
         """Close the connection, at once."""
-        if self._loop.is_closed():
+        if self._loop.is_closed:
             return
         if self.nats is not None:
             with contextlib.suppress(Exception):
-                self._loop.run_until_complete(asyncio.wait_for(self.nats.close(), _CLOSE_S))
-        # If the client is closed while it connects, its tasks are still running.
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
-            task.cancel()
-        if left:
-            self._loop.run_until_complete(asyncio.wait(left, timeout=_CLOSE_S))
+                self._loop.run(self.nats.close(), CLOSE_S)
         self._loop.close()
 
     async def _opened(self, work: Callable[[NatsConnection], Awaitable[T]]) -> T:
@@ -131,7 +124,7 @@ class NatsSession:
         doing = f"NATS at {self._options.address}"
         try:
             # The coroutine has a limit of its own. The second one is for a library that blocks.
-            return self._calls.run(doing, limit_s + 2 * _CLOSE_S, lambda progressed: run())
+            return self._calls.run(doing, limit_s + 2 * CLOSE_S, lambda progressed: run())
         except AbandonedCallError as error:
             self._connection = None
             raise UnavailableError(f"{self._doing}: {error.what}", hint=error.hint) from None

@@ -1,0 +1,241 @@
+"""Thread that receives the messages of a queue, and acknowledges them at checkpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.connectors.calls.outside_calls import thread
+from rheos.connectors.chunk_buffer import ChunkBuffer
+from rheos.connectors.message_chunks import MessagePosition, MessageReader
+from rheos.connectors.message_decoding import PayloadDecoding
+from rheos.connectors.outage_patience import Patience
+from rheos.connectors.rabbitmq.client_options import RabbitmqOptions
+from rheos.connectors.rabbitmq.session import LOGGER, RabbitmqConnection, RabbitmqSession
+from rheos.core.connectors.contract import ReaderContext
+from rheos.core.connectors.rejected_records import rejected_schema
+from rheos.core.errors import InputError, RheosError, UnavailableError, unexpected
+
+FIELDS: Mapping[str, pa.DataType] = {
+    "exchange": pa.string(),
+    "redelivered": pa.bool_(),
+    "routing_key": pa.string(),
+}
+"""Fields of a message that may be columns."""
+REJECTED = rejected_schema(
+    pa.field("queue", pa.string(), nullable=False), pa.field("message", pa.int64(), nullable=False)
+)
+_HEARTBEAT_S = 30
+_STREAM_OFFSET = "x-stream-offset"
+_WAIT_S = 0.1
+_ROOM_WITHIN_S = 1.0
+_END_WITHIN_S = 10.0
+
+
+@dataclass(frozen=True)
+class QueueRows:
+    """Configuration of the rows to read. Frozen: it is sent to the workers."""
+
+    options: RabbitmqOptions
+    decoding: PayloadDecoding
+    prefetch: int
+    retry_for_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueMessage:
+    """A message that the server has delivered."""
+
+    routing_key: str
+    exchange: str
+    redelivered: bool
+    payload: bytes
+
+
+class QueueConsumer:
+    """A consumer of a queue on one connection. The server numbers its deliveries from 1."""
+
+    def __init__(self, queue: str, prefetch: int) -> None:
+        self._queue = queue
+        self._prefetch = prefetch
+        self._arrived: list[QueueMessage] = []
+        self._arrives: asyncio.Event
+        self._failed: BaseException | None = None
+
+    async def open(self, connection: RabbitmqConnection) -> None:
+        """Begin to consume."""
+        channel, self._arrives = connection.channel, asyncio.Event()
+        connection.on_lost = self._arrives.set
+        # Raises if the queue does not exist.
+        await connection.answer(
+            lambda on: channel.queue_declare(self._queue, passive=True, callback=on)
+        )
+        await connection.answer(
+            lambda on: channel.basic_qos(prefetch_count=self._prefetch, callback=on)
+        )
+        channel.add_on_cancel_callback(self._on_cancel)
+        await connection.answer(
+            lambda on: channel.basic_consume(self._queue, self._on_message, callback=on)
+        )
+
+    async def take(self, connection: RabbitmqConnection, delivered: int) -> list[QueueMessage]:
+        """Acknowledge the first deliveries, and return those that have arrived.
+
+        Args:
+            connection: the connection.
+            delivered: number of the last delivery to acknowledge; 0 for none.
+
+        Returns:
+            The messages in their order; an empty list if none arrives within a moment.
+        """
+        if delivered:
+            connection.channel.basic_ack(delivered, multiple=True)
+        if not self._arrived:
+            self._arrives.clear()
+            try:
+                await asyncio.wait_for(self._arrives.wait(), _WAIT_S)
+            except TimeoutError:
+                return []
+        if connection.lost is not None:
+            raise connection.lost
+        if self._failed is not None:
+            raise self._failed
+        arrived, self._arrived = self._arrived, []
+        return arrived
+
+    def _on_message(self, channel: Any, method: Any, properties: Any, payload: bytes) -> None:
+        if _STREAM_OFFSET in (properties.headers or {}):
+            self._failed = InputError(
+                f"{self._queue!r} is a stream, whose messages are not acknowledged",
+                hint="write the name of a classic or quorum queue",
+            )
+        self._arrived.append(
+            QueueMessage(method.routing_key, method.exchange, bool(method.redelivered), payload)
+        )
+        self._arrives.set()
+
+    def _on_cancel(self, method: Any) -> None:
+        self._failed = ConnectionError(
+            "the server has ended the consumer: the queue was deleted or moved"
+        )
+        self._arrives.set()
+
+
+class QueueReading:
+    """Reading of one queue in a thread.
+
+    Args:
+        of: the rows.
+        queue: name of the queue.
+        position: position of a checkpoint; None for a new job. Numbers of messages continue after it.
+    """
+
+    def __init__(
+        self, of: QueueRows, queue: str, position: MessagePosition | None, ctx: ReaderContext
+    ) -> None:
+        self._of = of
+        self._queue = queue
+        self._ctx = ctx
+        self._number = 0 if position is None else position.after
+        """Number of the last message that was received."""
+        self._complete = self._number
+        """Number of the last message to acknowledge."""
+        self._begin = MessagePosition(self._number)
+        self._buffer = ChunkBuffer(ctx)
+        self._decoder = of.decoding.decoder()
+        self._session = RabbitmqSession(of.options, f"the queue {queue!r} cannot be read", _HEARTBEAT_S)
+        self._patience = Patience(of.retry_for_ms, lambda: self._buffer.count("retries"), LOGGER)
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> QueueReader:
+        """Start the thread, and return the reader of its rows."""
+        self._thread = thread(self._run, "rheos-rabbitmq")
+        reader = QueueReader(self, self._buffer, self._begin, self._ctx, self._queue)
+        self._thread.start()
+        return reader
+
+    def acknowledge(self, number: int) -> None:
+        """Let the thread acknowledge all messages up to a number."""
+        self._complete = max(self._complete, number)
+
+    def close(self) -> None:
+        """End the thread. The server delivers again what was not acknowledged."""
+        self._buffer.close()
+        if self._thread is not None:
+            self._thread.join(_END_WITHIN_S)
+
+    # --- in the thread
+    # ------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        failed: RheosError | None = None
+        try:
+            while not self._buffer.is_closing:
+                try:
+                    self._read()
+                except UnavailableError as error:
+                    self._patience.spend(error)
+        except RheosError as error:
+            failed = error
+        except Exception as error:
+            failed = unexpected(error)
+        self._session.close()
+        self._buffer.end(failed)
+
+    def _read(self) -> None:
+        """Read until the buffer is closed."""
+        consumer = QueueConsumer(self._queue, self._of.prefetch)
+        self._session.call(consumer.open)
+        self._patience.restore()
+        before = self._number
+        """Number of the last message of earlier connections: deliveries are numbered after it."""
+        acknowledged = before
+        while not self._buffer.is_closing:
+            if not self._buffer.wait_for_room(_ROOM_WITHIN_S):
+                continue
+            complete = max(self._complete, acknowledged)
+            delivered = complete - before if complete > acknowledged else 0
+            arrived = self._session.call(partial(consumer.take, delivered=delivered))
+            acknowledged = complete
+            if arrived:
+                self._give(arrived)
+        if self._complete > acknowledged:
+            self._session.call(partial(consumer.take, delivered=self._complete - before))
+
+    def _give(self, arrived: Sequence[QueueMessage]) -> None:
+        before = MessagePosition(self._number)
+        self._number += len(arrived)
+        numbers = np.arange(before.after + 1, self._number + 1, dtype=np.int64)
+        payloads = [message.payload for message in arrived]
+        field = partial(_column, messages=arrived)
+        decoding = self._of.decoding
+        self._buffer.give(decoding.chunk(self._queue, numbers, payloads, field, self._decoder, before))
+
+
+def _column(name: str, messages: Sequence[QueueMessage]) -> pa.Array:
+    return pa.array([getattr(message, name) for message in messages], FIELDS[name])
+
+
+class QueueReader(MessageReader):
+    """Reader of one queue."""
+
+    def __init__(
+        self,
+        reading: QueueReading,
+        buffer: ChunkBuffer,
+        position: MessagePosition,
+        ctx: ReaderContext,
+        queue: str,
+    ) -> None:
+        super().__init__(buffer, position, ctx, queue, "message", REJECTED)
+        self._reading = reading
+
+    def close(self) -> None:
+        self._reading.close()
