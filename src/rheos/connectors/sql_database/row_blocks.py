@@ -96,10 +96,10 @@ class ReadRows:
         nulls = " NULLS FIRST" if of_query and backend is DatabaseSystem.POSTGRES else ""
         order = ", ".join(f"{name}{nulls}" for name in names)
         selected = select_list(connection, backend, [*self.key_schema, *self.columns])
-        of = self._from(connection)
+        of = self._relation_sql(connection)
         return f"SELECT {selected} FROM {of}{where} ORDER BY {order} LIMIT {limit}", tuple(values)
 
-    def _from(self, connection: Any) -> str:
+    def _relation_sql(self, connection: Any) -> str:
         if isinstance(self.relation, str):
             escapes = self.address.backend is not DatabaseSystem.SQLITE
             query = self.relation.replace("%", "%%") if escapes else self.relation
