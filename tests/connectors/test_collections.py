@@ -99,6 +99,23 @@ def test_collected_rows_count_once_in_the_order_of_checkpoints() -> None:
     assert collected([]) is None
 
 
+def test_rows_of_an_earlier_program_are_collected_with_those_of_this_one() -> None:
+    def staged(checkpoint: CheckpointId, rows: pa.RecordBatch) -> list[bytes]:
+        out = CollectSink().open(sink_context(rows.schema))
+        out.write(rows)
+        return out.prepare(checkpoint)
+
+    before = pa.record_batch({"n": pa.array([1], pa.int32()), "gone": pa.array(["a"])})
+    now = pa.record_batch({"new": pa.array([True]), "n": pa.array([1 << 40], pa.int64())})
+    table = collected([*staged(C2, now), *staged(C1, before)])
+    assert table is not None
+    assert table.to_pylist() == [
+        {"new": None, "n": 1, "gone": "a"},
+        {"new": True, "n": 1 << 40, "gone": None},
+    ]
+    assert table.column_names == ["new", "n", "gone"]
+
+
 def test_rows_of_another_attempt_count_separately() -> None:
     payloads = []
     for attempt in (1, 2):

@@ -81,7 +81,8 @@ class _CollectWriter(WholeTableWriter):
 
 def collected(committables: Iterable[bytes]) -> pa.Table | None:
     """Return the rows of one sink's committables, ordered by checkpoint and subtask. A repeated
-    committable counts once. None if there are no committables."""
+    committable counts once. Columns of an earlier program come last, and what a row lacks is null. None
+    if there are no committables."""
     decoder = msgspec.msgpack.Decoder(CollectedRows)
     found: dict[tuple[int, int, int, int], bytes] = {}
     for payload in committables:
@@ -89,7 +90,11 @@ def collected(committables: Iterable[bytes]) -> pa.Table | None:
         found[rows.checkpoint, rows.subtask, rows.attempt, rows.number] = rows.data
     if not found:
         return None
-    return pa.concat_tables([pa.ipc.open_stream(found[key]).read_all() for key in sorted(found)])
+    tables = [pa.ipc.open_stream(found[key]).read_all() for key in sorted(found)]
+    # A checkpoint of an earlier program may have rows with fewer columns, or with narrower types.
+    newest = tables[-1].schema.names
+    whole = pa.concat_tables(tables, promote_options="permissive")
+    return whole.select([*newest, *(name for name in whole.schema.names if name not in newest)])
 
 
 CONNECTOR = ConnectorRegistration(
