@@ -132,6 +132,7 @@ WRONG: list[tuple[str, str]] = [
     ("SELECT CAST(price AS «NUMBR») FROM bids", "unknown type NUMBR"),
     ("SELECT CAST(price AS DECIMAL(«5, 9»)) FROM bids", "DECIMAL(5, 9) is not a valid type"),
     ("SELECT CAST(price AS «VARCHAR»(-1)) FROM bids", "unknown type VARCHAR"),
+    ("SELECT CAST('10:00' AS TIME(«3»))", "unknown type TIME(3)"),
     ("SELECT DATE «'yesterday'»", "'yesterday' is not a valid DATE"),
     ("SELECT TIMESTAMP «'2026-99-01 00:00:00'»", "'2026-99-01 00:00:00' is not a valid TIMESTAMP"),
     ("SELECT INTERVAL «'1'» FORTNIGHT", "FORTNIGHT is not a unit of an interval"),

@@ -15,6 +15,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from rheos.sql.chains import with_halved_chains
 from rheos.sql.dialect_meanings import with_meanings
 from rheos.sql.element_queries import with_element_queries
+from rheos.sql.expressions.bits import UNSIGNED
+from rheos.sql.flink_parser import FlinkParser
 from rheos.sql.option_hints import OptionHintParser, with_option_hints
 from rheos.sql.ordered_aggregates import with_groups_inside
 from rheos.sql.plain_conditions import with_plain_conditions
@@ -60,6 +62,19 @@ class _Parser(OptionHintParser):
 
         found: list[Any] = super()._parse_csv(behind_comma, sep)
         return found
+
+    def _parse_term(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        """Parse a term. After the third > of a >>> b, it is the distance of an unsigned shift."""
+        signs = self._tokens[max(self._index - 2, 0) : self._index + 1]
+        is_unsigned = [each.token_type for each in signs] == [TokenType.GT] * 3 and signs[
+            2
+        ].start == signs[1].start + 1 == signs[0].start + 2
+        if is_unsigned:
+            self._advance()
+        made: exp.Expr | None = super()._parse_term(*args, **kwargs)
+        if is_unsigned and made is not None:
+            made.meta[UNSIGNED] = True
+        return made
 
     def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
         comma = self._curr
@@ -147,7 +162,8 @@ class FlinkSql(StreamSql):
         IDENTIFIERS = ["`", '"']
         STRING_ESCAPES = ["'"]
 
-    Parser = _Parser
+    class Parser(_Parser, FlinkParser):
+        pass
 
 
 class PostgresSql(FlinkSql):

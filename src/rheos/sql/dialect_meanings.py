@@ -10,9 +10,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from rheos.sql import postgres_meanings
+from rheos.sql.expressions.periods import WITH_ENDS
 from rheos.sql.java_patterns import UnknownPatternError
 from rheos.sql.postgres_meanings import Meaning, whole_division
-from rheos.sql.text import SourceDialect, SqlText
+from rheos.sql.postgres_parser import call
+from rheos.sql.text import WRITTEN_NAME, SourceDialect, SqlText
 
 CHANGED = "changed meaning"
 """Key of a node's metadata: what its meaning is, where Spark's is another one."""
@@ -66,6 +68,11 @@ def _whole_number(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
     return exp.cast(node.copy(), "BIGINT"), f"EXTRACT({unit} ...) is a whole number"
 
 
+def _with_ends(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
+    node.meta[WITH_ENDS] = True
+    return node, "the ends of periods belong to them in OVERLAPS"
+
+
 def _named_call(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
     """Change calls that sqlglot has no nodes for."""
     name, given = node.name.upper(), [each.copy() for each in node.expressions]
@@ -75,6 +82,10 @@ def _named_call(sql: SqlText, node: exp.Expr) -> tuple[exp.Expr, str] | None:
         made = node.copy()
         made.set("expressions", [*given, exp.Literal.string(","), exp.Literal.string("=")])
         return made, "STR_TO_MAP separates keys from values by ="
+    if name == "TO_TIMESTAMP_LTZ" and len(given) == 1:
+        made = call("flink.to_timestamp_ltz", *given, of=node)
+        made.meta[WRITTEN_NAME] = name
+        return made, "TO_TIMESTAMP_LTZ of a number takes milliseconds"
     return None
 
 
@@ -88,6 +99,7 @@ MEANINGS: dict[SourceDialect, dict[type[exp.Expr], Meaning]] = {
         exp.Anonymous: _named_call,
         exp.Greatest: _null_if_any,
         exp.Least: _null_if_any,
+        exp.Overlaps: _with_ends,
     },
     SourceDialect.POSTGRES: postgres_meanings.MEANINGS,
 }

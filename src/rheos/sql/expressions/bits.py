@@ -24,6 +24,9 @@ from rheos.sql.expressions.table import (
 )
 from rheos.sql.value_functions import of_values
 
+UNSIGNED = "unsigned shift"
+"""Key of the metadata of a distance: whether the operator is >>>, which sqlglot reads as >>."""
+
 _LONG = (1 << 64) - 1
 
 
@@ -35,6 +38,7 @@ def shift(compiler: Compiler, node: exp.Anonymous) -> Typed:
 @computes(exp.BitwiseLeftShift, exp.BitwiseRightShift)
 def shift_operator(compiler: Compiler, node: exp.Expr) -> Typed:
     how = "shiftleft" if isinstance(node, exp.BitwiseLeftShift) else "shiftright"
+    how += "unsigned" * bool(node.expression.meta.get(UNSIGNED))
     return _shift(compiler, node, how, node.args["this"], node.args["expression"])
 
 

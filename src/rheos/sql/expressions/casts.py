@@ -66,7 +66,7 @@ def named_type(sql: SqlText, node: exp.DataType, at: exp.Expr | None = None) -> 
     kind = _KINDS.get(word)
     if kind is None:
         raise sql.error(
-            f"unknown type {as_sql(node)}",
+            f"unknown type {node.sql()}",
             at,
             "the types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(10, "
             "2), STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, ARRAY<...>, MAP<...> and "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 
 import polars as pl
 from sqlglot import exp
@@ -13,6 +14,9 @@ from rheos.sql import types
 from rheos.sql.expressions.comparisons import compared
 from rheos.sql.expressions.table import ANY, NUMBER, Compiler, Typed, computes, function
 from rheos.sql.java_numbers import best_real
+
+ANY_OF = "any of"
+"""Key of a tuple's metadata: whether it is a list of values after WHEN, as in Flink."""
 
 
 @computes(exp.Case)
@@ -27,14 +31,19 @@ def case(compiler: Compiler, node: exp.Case) -> Typed:
         if asked is None:
             conditions.append(rest.condition(branch.this, "WHEN").expr)
         else:
-            both = [asked, rest.compile(branch.this)]
-            left, right = compared(compiler, both, "CASE")
-            conditions.append(left == right)
+            conditions.append(_equals(rest, asked, branch.this))
         results.append(rest.where(conditions[-1]).compile(branch.args["true"]))
         rest = rest.where(~conditions[-1].fill_null(False))
     default = node.args.get("default")
     last = None if default is None else rest.compile(default)
     return chosen_of(compiler, node, conditions, results, last)
+
+
+def _equals(compiler: Compiler, asked: Typed, when: exp.Expr) -> pl.Expr:
+    """Return whether the value of CASE is that after WHEN, or one of those."""
+    values = when.expressions if when.meta.get(ANY_OF) else [when]
+    pairs = (compared(compiler, [asked, compiler.compile(each)], "CASE") for each in values)
+    return reduce(operator.or_, (left == right for left, right in pairs))
 
 
 @computes(exp.If)

@@ -128,11 +128,18 @@ def rounded(compiler: Compiler, node: exp.Anonymous) -> Typed:
         return Typed(whole, value.type, node)
     places = digits[0].constant if digits else 0
     places = max(-types.MOST_DIGITS + 1, min(places, types.MOST_DIGITS))
+    if truncates:
+        return truncated_decimal(compiler, value, places, node)
+    of = types.as_decimal(value.type)
+    return rounded_decimal(compiler.cast(value, of).expr, of, places, node)
+
+
+def truncated_decimal(compiler: Compiler, value: Typed, places: int, node: exp.Expr) -> Typed:
+    """Return an integer or a DECIMAL without its digits after a place."""
+    places = max(-types.MOST_DIGITS + 1, min(places, types.MOST_DIGITS))
     of = types.as_decimal(value.type)
     exact = compiler.cast(value, of).expr
     near = rounded_decimal(exact, of, places, node)
-    if not truncates:
-        return near
     step = pl.lit(Decimal(1).scaleb(-min(places, of.scale)))
     beyond = near.expr.abs() > exact.abs()
     inward = pl.when(exact > 0).then(near.expr - step).otherwise(near.expr + step)

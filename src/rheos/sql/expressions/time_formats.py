@@ -281,8 +281,8 @@ def time_of_text(compiler: Compiler, node: exp.Anonymous) -> Typed:
     """Compile TO_DATE and TO_TIMESTAMP, with a format or in the forms of CAST."""
     to = _TARGETS[node.name.casefold()]
     value, *format_ = compiler.given(node, [ANY, optional(ANY)])
-    if format_ and types.is_integer(value.type) and node.name.casefold() == "to_timestamp_ltz":
-        return _since_epoch(compiler, node, value, format_[0])
+    if format_ and types.is_number(value.type) and node.name.casefold() == "to_timestamp_ltz":
+        return _since_precision(compiler, node, value, format_[0])
     if not format_ or value.type not in (types.TEXT, types.NULL):
         if types.is_timestamp(to) or to == types.DATE:
             value = compiler.cast_text(value, to)
@@ -291,17 +291,32 @@ def time_of_text(compiler: Compiler, node: exp.Anonymous) -> Typed:
     return Typed(parse_time(compiler, text.expr, constant, to), to, node)
 
 
-def _since_epoch(compiler: Compiler, node: exp.Expr, value: Typed, precision: Typed) -> Typed:
+@computes_named("flink.to_timestamp_ltz")
+def time_of_milliseconds(compiler: Compiler, node: exp.Anonymous) -> Typed:
+    """Compile Flink's TO_TIMESTAMP_LTZ(value): the milliseconds since 1970, or a string."""
+    [value] = compiler.given(node, [ANY])
+    if not types.is_number(value.type):
+        return compiler.cast(compiler.cast_text(value, types.TIMESTAMP), types.TIMESTAMP)
+    return _since_epoch(compiler, node, value, 1)
+
+
+def _since_precision(compiler: Compiler, node: exp.Expr, value: Typed, precision: Typed) -> Typed:
     """Compile Flink's TO_TIMESTAMP_LTZ(number, precision): seconds since 1970, or milliseconds."""
-    unit = {0: 1_000_000, 3: 1_000}.get(precision.constant)
+    unit = {0: 1_000, 3: 1}.get(precision.constant)
     if unit is None:
         raise compiler.sql.error(
             "TO_TIMESTAMP_LTZ takes the precision 0 for seconds or 3 for milliseconds",
             precision.node,
             "write TO_TIMESTAMP_LTZ(ms, 3)",
         )
-    micros = compiler.cast(value, types.BIGINT).expr * unit
-    return Typed(types.moment(micros), types.TIMESTAMP, node)
+    return _since_epoch(compiler, node, value, unit)
+
+
+def _since_epoch(compiler: Compiler, node: exp.Expr, value: Typed, unit: int) -> Typed:
+    """Return the time a number of units of milliseconds after the beginning of 1970."""
+    exact = types.BIGINT if types.is_integer(value.type) else types.DOUBLE
+    millis = (compiler.cast(value, exact).expr * unit).cast(types.BIGINT, strict=False)
+    return Typed(types.moment(millis * 1_000), types.TIMESTAMP, node)
 
 
 @computes_named("unix_timestamp", "to_unix_timestamp")
