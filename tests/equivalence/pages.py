@@ -42,6 +42,7 @@ ELSEWHERE = {
     "docs/kafka.md": "its jobs read a real broker: tests/docs/test_kafka.py walks through it and "
     "checks every row",
     "docs/delta.md": "one of its programs queries what another writes: tests/docs/test_delta.py",
+    "docs/lakehouse.md": "some of its programs query what others write: tests/docs/test_lakehouse.py",
     "docs/iceberg.md": "one of its programs queries what another writes: tests/docs/test_iceberg.py",
     "docs/redis.md": "its jobs write a real server: tests/docs/test_redis.py runs them and looks there",
     "docs/mqtt.md": "its job never ends: tests/docs/test_mqtt.py runs it on a real broker",
