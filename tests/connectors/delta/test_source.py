@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -14,6 +15,7 @@ from rheos import col
 from rheos.connectors.delta.source import DeltaSource
 from rheos.core.connectors import capabilities
 from rheos.testing import check_source
+from tests.connectors.ports import read_all
 
 ROWS = pa.table({"n": [1, 2, 3, 4], "k": ["a/b %20", "é", None, "a/b %20"], "x": [0.5, 1.0, 1.5, 2.0]})
 
@@ -116,6 +118,31 @@ def test_sql_reads_and_skips_partitions(table: Path) -> None:
     if source.split_columns:
         skips = source.skipping(col("k") == "é")
         assert sorted(row["n"] for split in check_source(skips).values() for row in split) == [2]
+
+
+def test_bounds_skip_files(tmp_path: Path) -> None:
+    """A file of which no row can pass the filter is not read, in programs and SQL."""
+    table = tmp_path / "t"
+    for n in range(4):
+        rows = pa.table({"n": [10 * n, 10 * n + 9], "k": ["a", "b"]})
+        write_deltalake(table, rows, mode="append")
+    source = rh.delta.source(table)
+    assert {*source.bounded_columns} == {"n", "k"}
+    for condition, read in (
+        (col("n") > 15, [10, 19, 20, 29, 30, 39]),
+        (pl.col("n").is_between(5, 8), [0, 9]),
+        ((col("n") == 30) & (col("k") == "c"), []),
+        (col("n") % 10 == 0, [0, 9, 10, 19, 20, 29, 30, 39]),
+    ):
+        skips = source.skipping(condition)
+        assert sorted(row["n"] for row in read_all(skips)) == read
+    check_source(rh.delta.source(table, schema={"n": int}), max_rows=(1,), positions=2)
+    env = rh.Environment(2, runtime="simulated")
+    env.sql_script(f"CREATE TABLE lake (n BIGINT) WITH ('connector' = 'delta', 'path' = '{table}')")
+    query = "SELECT n FROM lake WHERE n >= 20 AND n <> 29"
+    assert "skips splits without" in str(env.explain_sql(query))
+    env.sql(query).collect("found")
+    assert sorted(env.execute("bounds").collected["found"]["n"].to_pylist()) == [20, 30, 39]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -108,6 +109,18 @@ def test_wrong_arguments_are_refused(
     Job(tmp_path)
     with pytest.raises(error, match=what):
         rh.iceberg.source(**{"table": NAME, "catalog": lake(tmp_path), **settings})
+
+
+def test_bounds_skip_files(tmp_path: Path) -> None:
+    """Bounds are those of the field, whatever the column is called in the file."""
+    job = Job(tmp_path)
+    for n in (1, 2, 3):
+        job.commit(job.stage(n))
+    with job.table().update_schema() as update:
+        update.rename_column("n", "number")
+    source = rh.iceberg.source(NAME, catalog=lake(tmp_path))
+    for condition, read in ((pl.col("number") > 1, [2, 3]), (pl.col("number") != 1, [1, 2, 3])):
+        assert sorted(row["number"] for row in read_all(source.skipping(condition))) == read
 
 
 def test_sql_reads_a_table(tmp_path: Path) -> None:

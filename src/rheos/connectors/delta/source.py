@@ -22,12 +22,12 @@ from rheos.connectors.delta.registration import CONNECTOR
 from rheos.connectors.delta.versions import DataFile
 from rheos.connectors.files.chunks import ChunkReader, EndedReader
 from rheos.connectors.files.parquet import START
+from rheos.connectors.files.parquet_bounds import has_bounds, may_hold
 from rheos.connectors.files.partitions import partition_columns
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ProgramError, SchemaError
-from rheos.core.operators.row_expressions import EVALUATION_FAILURES, RowExpressions
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.site import located_at_call
 
@@ -115,7 +115,8 @@ class DeltaSource(Source):
     record: type | None = None
     discovery_ms: int | None = None
     only: pl.Expr | None = field(default=None, compare=False)
-    """Condition on partition columns: files whose values do not fulfil it are not opened."""
+    """Condition on partition columns and on columns with bounds: files without a row that fulfils it
+    are not read."""
     bounded: bool = True
     appended: AppendedFiles = field(default_factory=AppendedFiles, compare=False, repr=False)
 
@@ -131,6 +132,14 @@ class DeltaSource(Source):
     @property
     def split_columns(self) -> Sequence[str]:
         return [name for name in self.partition_by if name in self.schema.names]
+
+    @property
+    def bounded_columns(self) -> Sequence[str]:
+        return [
+            each.name
+            for each in self.schema
+            if each.name not in self.partition_by and has_bounds(each.type)
+        ]
 
     def skipping(self, condition: pl.Expr) -> DeltaSource:
         return replace(self, only=condition)
@@ -158,25 +167,11 @@ class DeltaSource(Source):
         file = msgspec.msgpack.decode(split.payload, type=DataFile)
         start = START if position is None else position
         values = partition_values(file, self.schema)
-        if self._skips(values):
+        if self.only is not None and not may_hold(self.only, self.schema, values, {}):
             return EndedReader(start)
         path = f"{self.location}/{file.path}"
-        decoder = DataFileDecoder(path, self.schema, values, start)
+        decoder = DataFileDecoder(path, self.schema, values, start, self.only)
         return ChunkReader(path, decoder, start, ctx)
-
-    def _skips(self, values: Mapping[str, pa.Scalar]) -> bool:
-        """Return whether the condition on partition columns does not hold for a file."""
-        if self.only is None:
-            return False
-        schema = pa.schema([self.schema.field(name) for name in values])
-        row = pa.RecordBatch.from_arrays(
-            [pa.repeat(each, 1) for each in values.values()], schema=schema
-        )
-        try:
-            (holds,) = RowExpressions([self.only], schema).values(row)
-        except EVALUATION_FAILURES:
-            return False  # The filter itself reports the error, with the record.
-        return holds[0] is not True
 
     def describe(self) -> str:
         then = "" if self.bounded else ", then what is appended"

@@ -75,7 +75,7 @@ class _Columns(msgspec.Struct, frozen=True):
 
 @dataclass
 class Version:
-    """What one version does to the rows of the table."""
+    """Changes that one version makes to the rows of the table."""
 
     number: int
     added: list[FileAction] = field(default_factory=list)

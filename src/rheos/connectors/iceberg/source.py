@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 
 from rheos.connectors.calls.bounded_calls import Progressed
 from rheos.connectors.files.chunks import ChunkReader
 from rheos.connectors.files.parquet import START
+from rheos.connectors.files.parquet_bounds import has_bounds
 from rheos.connectors.iceberg.catalogs import IcebergCatalog, catalog_of
 from rheos.connectors.iceberg.columns import TYPES, arrow_schema, field_ids
 from rheos.connectors.iceberg.file_decoder import FieldIdDecoder
@@ -118,6 +120,8 @@ class IcebergSource(Source):
     """Columns by whose values the table is partitioned."""
     record: type | None = None
     discovery_ms: int | None = None
+    only: pl.Expr | None = field(default=None, compare=False)
+    """Condition on columns with bounds: files without a row that fulfils it are not read."""
     bounded: bool = True
     appended: AppendedSnapshots = field(default_factory=AppendedSnapshots, compare=False, repr=False)
 
@@ -131,8 +135,20 @@ class IcebergSource(Source):
         return replace(self, discovery_ms=None)
 
     def reading(self, columns: frozenset[str]) -> IcebergSource | None:
-        kept = [each for each in self.schema if not each.nullable or each.name in columns]
+        named = columns if self.only is None else {*columns, *self.only.meta.root_names()}
+        kept = [each for each in self.schema if not each.nullable or each.name in named]
         return None if len(kept) == len(self.schema) else replace(self, schema=pa.schema(kept))
+
+    @property
+    def split_columns(self) -> Sequence[str]:
+        return ()
+
+    @property
+    def bounded_columns(self) -> Sequence[str]:
+        return [each.name for each in self.schema if has_bounds(each.type)]
+
+    def skipping(self, condition: pl.Expr) -> IcebergSource:
+        return replace(self, only=condition)
 
     def splits(self) -> Sequence[Split]:
         doing = f"listing of the files of the Iceberg table {self.table}"
@@ -151,7 +167,7 @@ class IcebergSource(Source):
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         start = START if position is None else position
-        decoder = FieldIdDecoder(split.id, self.schema, self.ids, self.identities, start)
+        decoder = FieldIdDecoder(split.id, self.schema, self.ids, self.identities, start, self.only)
         return ChunkReader(split.id, decoder, start, ctx)
 
     def describe(self) -> str:

@@ -32,7 +32,7 @@ class TableChanges(Source):
     format: ClassVar[str]
     """Name of the format for people, such as "Delta"."""
     version_name: ClassVar[str]
-    """What the format calls a version."""
+    """Name of a version in the format, such as "snapshot"."""
 
     name: str
     """Name of the table for people."""

@@ -406,7 +406,11 @@ def reading(source: Source, columns: frozenset[str]) -> Source | None:
 @runtime_checkable
 class KnowsSplitValues(Protocol):
     """A source that knows the values of some columns for all rows of a split before it reads the rows.
-    An example are values in the names of folders."""
+    An example are values in the names of folders.
+
+    It may also have `bounded_columns: Sequence[str]`: columns of whose values it knows bounds in a
+    split, such as from the statistics of a file.
+    """
 
     split_columns: Sequence[str]
     """Columns with one value in each split. May be empty."""
@@ -416,17 +420,23 @@ class KnowsSplitValues(Protocol):
         the end at once.
 
         Args:
-            condition: a condition on these columns. The program drops the rows of a split for which it
-                is false or null.
+            condition: a condition on these columns, and on those with bounds. The program drops the
+                rows for which it is false or null.
 
         Returns:
-            The source. It may read such splits, too.
+            The source. It may read splits of such rows, too.
         """
 
 
 def split_columns(source: Source) -> Sequence[str]:
     """Return the columns whose values the source knows for each split."""
     return source.split_columns if isinstance(source, KnowsSplitValues) else ()
+
+
+def bounded_columns(source: Source) -> Sequence[str]:
+    """Return the columns of whose values the source knows bounds in each split."""
+    found: Sequence[str] = getattr(source, "bounded_columns", ())
+    return found
 
 
 def skipping(source: Source, condition: pl.Expr) -> Source:

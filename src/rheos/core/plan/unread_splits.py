@@ -4,8 +4,11 @@
     reads day=2 only
 
 The filter stays in its place. A source with such columns (`KnowsSplitValues`), such as files in folders
-of partitions, opens no other split. A skipped split counts as read, so a changed filter does not make a
-resumed job read it again.
+of partitions, reads no other split. Columns of which it knows bounds serve, too. A skipped split counts
+as read, so a changed filter does not make a resumed job read it again.
+
+A split is skipped as a whole. Its rows would have advanced the watermark of this split only, and all of
+them are dropped. So skipping does not change which rows are late.
 
 Every runtime uses this pass, for programs of the API and of SQL.
 """
@@ -16,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
+from itertools import chain
 from operator import and_, or_
 
 import polars as pl
@@ -69,7 +73,8 @@ def without_unread_splits(graph: Graph) -> tuple[Graph, dict[int, str]]:
         spec = node.spec
         if not isinstance(spec, SourceSpec) or node.id not in live:
             return node
-        columns = frozenset(capabilities.split_columns(spec.source))
+        known = capabilities.split_columns(spec.source), capabilities.bounded_columns(spec.source)
+        columns = frozenset(chain.from_iterable(known))
         only = condition(node, columns) if columns else None
         if only is None:
             return node

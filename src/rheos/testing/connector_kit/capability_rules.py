@@ -150,6 +150,27 @@ def _skips(trial: Trial) -> None:
                     )
                     kept = [row for row in found if row[name] == value]
                     _same_rows(SKIPS, f"split {split.id!r}", rows, kept)
+    for name in capabilities.bounded_columns(trial.source):
+        for value in _some_values(trial, name):
+            _keeps_rows(trial, name, value)
+
+
+def _some_values(trial: Trial, name: str) -> list[Any]:
+    """Return the first and the last value of a column in each split."""
+    found = []
+    for reading in trial.readings.values():
+        values = [row[name] for row in reading.rows if row[name] is not None]
+        found += [*values[:1], *values[-1:]]
+    return found
+
+
+def _keeps_rows(trial: Trial, name: str, value: Any) -> None:
+    """Check that a source that skips splits by bounds still has all rows with a value."""
+    skipping = capabilities.skipping(trial.source, pl.col(name) == pl.lit(value))
+    for split in trial.splits():
+        rows = [row for row in trial.readings[split.id].rows if row[name] == value]
+        found = trial.of(skipping).read(split, None, max(trial.max_rows), trial.limit(split)).rows
+        _same_rows(SKIPS, f"split {split.id!r}", rows, [row for row in found if row[name] == value])
 
 
 def _makes_records(trial: Trial) -> None:
