@@ -25,6 +25,7 @@ from rheos.sql.expressions.order_keys import is_nested, is_ordered
 from rheos.sql.expressions.table import AGGREGATES, CAST, Compiler, Typed
 from rheos.sql.functions import UserAggregateCall, UserFunction
 from rheos.sql.grouping_sets import is_grouping
+from rheos.sql.interval_aggregates import check_one_part, interval_from, is_summed, number_of
 from rheos.sql.named_aggregates import NamedAggregate
 from rheos.sql.ordered_aggregates import LIST_AGGREGATES, of_list
 from rheos.sql.text import as_sql, kind
@@ -252,11 +253,19 @@ def _number(compiler: Compiler, node: exp.Expr, value: Typed) -> Typed:
 
 @_aggregate(exp.Sum)
 def _sum(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCall:
+    if is_summed(value.type):
+        return _of_intervals(node, value, agg.sum)
     value = _number(compiler, node, value)
     of = value.type
     if isinstance(of, pl.Decimal):
         return AggregateCall(value, agg.sum, types.of_arrow(sum_type(_arrow(of))))
     return AggregateCall(value, agg.sum, types.DOUBLE if types.is_floating(of) else types.BIGINT)
+
+
+def _of_intervals(node: exp.Expr, value: Typed, make: Callable[[str], Agg | pl.Expr]) -> AggregateCall:
+    number = number_of(value, for_mean=isinstance(node, exp.Avg))
+    of = types.MONTHS if value.type == types.MONTHS else types.INTERVAL
+    return AggregateCall(number, make, of, interval_from(of, kind(node)))
 
 
 def _arrow(kind: pl.Decimal) -> pa.DataType:
@@ -265,6 +274,8 @@ def _arrow(kind: pl.Decimal) -> pa.DataType:
 
 @_aggregate(exp.Avg)
 def _avg(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCall:
+    if is_summed(value.type):
+        return _of_intervals(node, value, agg.mean)
     value = _number(compiler, node, value)
     of = value.type
     if isinstance(of, pl.Decimal):
@@ -294,6 +305,9 @@ def _of_its_type(make: Callable[[str], Agg | pl.Expr]) -> Maker:
     """Return the maker of an aggregate whose result is one of the values."""
 
     def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCall:
+        if value.type == types.MONTHS:
+            return _of_intervals(node, value, make)
+        check_one_part(compiler, value, kind(node))
         if is_nested(value.type):
             if not is_ordered(value.type):
                 raise compiler.sql.wrong_type(

@@ -18,8 +18,11 @@ from sqlglot import exp
 from rheos.core.aggregates.quantile import interpolated
 from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
+from rheos.sql.expressions.key_values import as_key, check_key, value_of_key
+from rheos.sql.expressions.order_keys import is_nested
 from rheos.sql.expressions.postgres_json import returns_json
 from rheos.sql.expressions.table import CAST, Compiler, Typed
+from rheos.sql.interval_aggregates import check_one_part, interval_from, number_of
 from rheos.sql.json_parser import JsonArrayAgg, JsonObjectAgg
 from rheos.sql.json_values import joined_lists
 from rheos.sql.regressions import products, r2, slope
@@ -257,10 +260,25 @@ def _share(call: ListCall, argument: exp.Expr | None) -> float:
 def _mode(call: ListCall) -> OfList:
     # The first of equally frequent values wins: in the order of ORDER BY, otherwise the least value.
     descends = any(each.args.get("desc") for each in call.orders)
-    of = replace(call, orders=[]).list_of()
+    kind_of_values = call.value.type
+    check_key(call.compiler.sql, kind_of_values, "MODE", call.value.node)
+    check_one_part(call.compiler, call.value, "MODE()")
+    has_months = kind_of_values == types.MONTHS
+    key = number_of(call.value, for_mean=False) if has_months else as_key(call.value)
+    of = replace(call, orders=[]).list_of(key)
     if descends:
-        return over(of, call.value.type, lambda values: values.mode(maintain_order=True).max())
-    return over(of, call.value.type, lambda values: values.mode(maintain_order=True).min())
+        found = over(of, key.type, lambda values: values.mode(maintain_order=True).max())
+    else:
+        found = over(of, key.type, lambda values: values.mode(maintain_order=True).min())
+    if not is_nested(kind_of_values):
+        return found
+
+    def result(rows: pl.Expr) -> pl.Expr:
+        if has_months:
+            return interval_from(types.MONTHS, "MODE()")(found.result(rows))
+        return value_of_key(found.result(rows), kind_of_values)
+
+    return OfList(found.value, kind_of_values, result)
 
 
 def _bits(compute: OfValues) -> Maker:
