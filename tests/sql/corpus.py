@@ -985,6 +985,24 @@ WITHIN = [
             "SELECT auction, SUM(CASE WHEN EXISTS (SELECT 1 FROM sales WHERE sales.auction = "
             "bids.auction) THEN price ELSE 0 END) AS s FROM bids GROUP BY auction HAVING COUNT(*) > 20 "
             f"OR auction IN {_DEAR}",
+            # ANY and ALL within expressions.
+            "SELECT n, a > ALL (SELECT a FROM numbers WHERE n < 4) AS p, a <= ANY (SELECT b FROM "
+            "numbers) AS q, a >= ALL (SELECT a FROM numbers WHERE n > 1000) AS r, NOT (a < SOME "
+            "(SELECT a FROM numbers WHERE n > 1000)) AS s FROM numbers",
+            "SELECT n, b <> ANY (SELECT b FROM numbers WHERE n < 2) AS p, b = ALL (SELECT b FROM "
+            "numbers WHERE n < 2) AS q, NOT (b > ALL (SELECT b FROM numbers)) AS r, "
+            "x < ANY (SELECT NULLIF(x, 9) FROM numbers) AS s FROM numbers",
+            "SELECT n, a > ALL (SELECT m.a FROM numbers AS m WHERE m.n < numbers.n) AS top FROM "
+            "numbers WHERE NOT (b > ALL (SELECT a FROM numbers WHERE n IN (1, 5))) OR n > 8",
+            # Conditions on both queries.
+            "SELECT n, (SELECT COUNT(*) FROM numbers AS m WHERE m.a < numbers.a) AS less, (SELECT "
+            "MAX(m.x) FROM numbers AS m WHERE m.n < numbers.n AND m.b = numbers.b) AS x FROM numbers",
+            "SELECT n, EXISTS (SELECT 1 FROM numbers AS m WHERE m.a > numbers.a OR numbers.a IS NULL) "
+            "AS more, a IN (SELECT m.b FROM numbers AS m WHERE m.n > numbers.n) AS later FROM numbers",
+            "SELECT b, COUNT(*) AS c, (SELECT SUM(m.n) FROM numbers AS m WHERE m.b > numbers.b) AS s "
+            "FROM numbers GROUP BY b",
+            "SELECT n, (VALUES (5)) + 1 AS v, n IN (VALUES (1), (2)) AS w, EXISTS (VALUES (n)) AS e, "
+            "n = ANY (VALUES (3), (NULL)) AS s FROM numbers WHERE n > (VALUES (2))",
         )
     ),
     Query(

@@ -34,17 +34,22 @@ WRONG = {
         "a correlated subquery with aggregates supports only equality conditions",
         "s.auction = b.auction",
     ),
-    "SELECT price, (SELECT MAX(id) FROM sales s WHERE s.amount > b.price) AS m FROM bids b": (
-        "a correlated scalar subquery supports only equality conditions with the outer query",
-        "s.amount > b.price",
+    "SELECT price, (SELECT MAX(id) FROM sales s WHERE s.amount > b.price + (SELECT MAX(n) FROM "
+    "numbers)) AS m FROM bids b": (
+        "a condition on both queries cannot contain another query",
+        "s.amount > b.price + (SELECT MAX(n) FROM numbers",
+    ),
+    "SELECT price > ALL (SELECT id, auction FROM sales) AS most FROM bids": (
+        "ANY and ALL need a query with one column",
+        "id, auction FROM sales",
+    ),
+    "SELECT (VALUES (1), (2)) AS v FROM numbers": (
+        "a scalar subquery must return one row and one column",
+        "1), (2",
     ),
     "SELECT price FROM bids b WHERE EXISTS (SELECT 1 FROM sales s WHERE s.auction = b.auctoin)": (
         "unknown column 'auctoin'",
         "b.auctoin",
-    ),
-    "SELECT price FROM bids b WHERE price > 3 OR EXISTS (SELECT 1 FROM sales s WHERE s.id > b.price)": (
-        "within an expression, IN and EXISTS support only equality conditions",
-        "s.id > b.price",
     ),
     "SELECT (price, auction) IN (SELECT id, auction FROM sales) AS found FROM bids": (
         "several values can be compared with a query only in WHERE",
@@ -68,6 +73,14 @@ def test_an_invalid_nested_query_is_refused_at_its_place(text: str) -> None:
         env.sql(text, state_ttl="1d")
     assert what in str(caught.value)
     assert place(caught.value) == underlined
+
+
+def test_a_condition_on_both_queries_needs_a_time_to_live() -> None:
+    env = rh.Environment()
+    registered(env)
+    with pytest.raises(rh.RheosError, match="state_ttl") as caught:
+        env.sql("SELECT n, (SELECT COUNT(*) FROM sales s WHERE s.amount > n) AS m FROM numbers")
+    assert place(caught.value)
 
 
 def test_in_is_append_only_and_not_in_is_updating() -> None:

@@ -1,5 +1,5 @@
 """Conditions and joins that are other ways to write simpler ones, rewritten before they are planned:
-ANY and ALL, comparisons of several values, IN (VALUES ...), BETWEEN SYMMETRIC, SEMI and ANTI JOIN."""
+ANY and ALL, comparisons of several values, VALUES, BETWEEN SYMMETRIC, SEMI and ANTI JOIN."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from rheos.sql.expressions.row_order import STANDARD_NULLS, values_of_row
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _QUANTIFIED = (*_COMPARISONS, exp.Like, exp.ILike, exp.RegexpLike)
 _NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
+_TAKING_ROWS = (
+    *(exp.From, exp.Join, exp.Lateral, exp.Table, exp.CTE, exp.DDL, exp.DML, exp.Subquery),
+    *(exp.SetOperation, exp.Any, exp.All, exp.Exists, exp.In),
+)
+"""Nodes whose queries are rows, and not values."""
 _FOUND = " found"
 _VALUE = " compared value"
 _ELEMENT = "element of the array"
@@ -28,7 +33,22 @@ def with_plain_conditions(statement: exp.Expr) -> exp.Expr:
         made = _plain(node)
         if made is not None:
             node.replace(made)
+    for values in [*statement.find_all(exp.Values)]:
+        _replace_values(values)
     return statement
+
+
+def _replace_values(values: exp.Values) -> None:
+    """Replace VALUES as a value by the value, and in EXISTS by true."""
+    query = values.parent
+    if isinstance(query, exp.Exists):
+        query.replace(exp.true())
+    if not isinstance(query, exp.Subquery) or query.alias or values.alias:
+        return
+    value = _single(values.expressions[0])
+    is_value = query.parent is not None and not isinstance(query.parent, _TAKING_ROWS)
+    if is_value and len(values.expressions) == 1 and not isinstance(value, exp.Tuple):
+        query.replace(exp.paren(value.copy()))
 
 
 def _plain(node: exp.Expr) -> exp.Expr | None:
@@ -157,6 +177,9 @@ def _with_query(node: exp.Expr, query: exp.Query, *, is_any: bool) -> exp.Expr:
         return exp.In(this=node.this.copy(), query=query.copy())
     if not is_any and isinstance(node, exp.NEQ):
         return exp.Not(this=exp.In(this=node.this.copy(), query=query.copy()))
+    if isinstance(node, _COMPARISONS) and not _is_condition_of_where(node):
+        quantifier = exp.Any if is_any else exp.All
+        return _replace_right(node, quantifier(this=exp.Subquery(this=query.copy())))
     value = exp.to_identifier(_VALUE, quoted=True)
     names = exp.TableAlias(this=exp.to_identifier(_FOUND, quoted=True), columns=[value])
     condition = _replace_right(node, exp.column(value.copy()))
@@ -166,6 +189,14 @@ def _with_query(node: exp.Expr, query: exp.Query, *, is_any: bool) -> exp.Expr:
     rows = exp.select("1").from_(exp.Subquery(this=query.copy(), alias=names)).where(condition)
     made = exp.Exists(this=rows)
     return made if is_any else exp.Not(this=made)
+
+
+def _is_condition_of_where(node: exp.Expr) -> bool:
+    """Return whether WHERE keeps only rows for which the condition is true."""
+    around = node.parent
+    while isinstance(around, exp.And | exp.Paren):
+        around = around.parent
+    return isinstance(around, exp.Where)
 
 
 # --- joins --------------------------------------------------------------------------------------------

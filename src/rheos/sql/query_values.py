@@ -8,7 +8,7 @@ over no rows, too: COUNT is 0. A query that is no aggregate fails on a second ro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -99,16 +99,28 @@ def _keys(found: Correlation) -> list[exp.Expr]:
 
 def aggregate_value(planner: Planner, found: Correlation) -> QueryValue:
     """Plan an aggregate without GROUP BY."""
+    made, item = _aggregate(planner, found)
+    return replace(made, without_rows=_over_no_rows(planner.sql, item))
+
+
+def aggregate_of_rows(planner: Planner, found: Correlation) -> QueryValue:
+    """Plan an aggregate without GROUP BY that is null over no rows."""
+    made, _ = _aggregate(planner, found)
+    return made
+
+
+def _aggregate(planner: Planner, found: Correlation) -> tuple[QueryValue, exp.Expr]:
+    """Plan an aggregate; return it without its value over no rows, and its expression."""
     query = found.query.copy()
     assert isinstance(query, exp.Select)
-    item = query.expressions[0].unalias()
+    item: exp.Expr = query.expressions[0].unalias()
     if (having := query.args.get("having")) is not None:
         item = exp.Case(ifs=[exp.If(this=having.this.copy(), true=item.copy())])
         query.set("having", None)
     query.set("expressions", [exp.alias_(item.copy(), "value", quoted=True), *_keys(found)])
     with_group_keys(query, [there for _, there in found.pairs])
     plan = planner.query(query)
-    return QueryValue(plan, pl.col(plan.columns[0].name), _over_no_rows(planner.sql, item))
+    return QueryValue(plan, pl.col(plan.columns[0].name), None), item
 
 
 def _over_no_rows(sql: SqlText, item: exp.Expr) -> Typed | None:

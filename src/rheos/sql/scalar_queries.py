@@ -1,4 +1,4 @@
-"""Queries within expressions as columns of each row: scalar subqueries, and truth of IN and EXISTS."""
+"""Queries within expressions as columns of each row: scalar subqueries, and truth of tests of rows."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from sqlglot import exp
 from rheos.sql.correlation import correlation
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import GroupedColumns, is_grouped, spelled
+from rheos.sql.outer_values import with_outer_values
 from rheos.sql.plan import PlanNode, SqlColumn
 from rheos.sql.query_values import aggregate_value, single_value, with_value
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
-from rheos.sql.truth_values import is_test_of_rows, with_truth
+from rheos.sql.truth_values import TestOfRows, is_test_of_rows, with_truth
 
 if TYPE_CHECKING:
     from rheos.sql.query import Planner
 
 
-def scalar_queries(node: exp.Expr) -> Iterator[exp.Subquery | exp.Exists | exp.In]:
-    """Yield the outermost scalar subqueries, IN and EXISTS of an expression."""
+def scalar_queries(node: exp.Expr) -> Iterator[exp.Subquery | TestOfRows]:
+    """Yield the outermost scalar subqueries and tests of rows of an expression."""
     if isinstance(node, exp.Subquery) or is_test_of_rows(node):
         yield node
     elif not isinstance(node, exp.Query | exp.In):
@@ -74,7 +75,7 @@ def _with_value(
     plan: PlanNode,
     scope: NameScope,
     compiler: Compiler,
-    node: exp.Subquery | exp.Exists | exp.In,
+    node: exp.Subquery | TestOfRows,
 ) -> tuple[PlanNode, SqlColumn]:
     """Return the rows with the value of a subquery, and its column."""
     if not isinstance(node, exp.Subquery):
@@ -87,12 +88,7 @@ def _with_value(
             "write (SELECT MAX(price) FROM bids)",
         )
     found = correlation(planner, scope, query)
-    if found.rest:
-        raise sql.error(
-            "a correlated scalar subquery supports only equality conditions with the outer query",
-            found.rest[0],
-            "write WHERE its column = an outer column; or use a join",
-        )
+    planner, found = with_outer_values(planner, plan, scope, compiler, node, found)
     one_row = isinstance(query, exp.Select) and is_grouped(query) and not query.args.get("group")
     made = aggregate_value(planner, found) if one_row else single_value(planner, found, node)
     return with_value(planner, plan, compiler, node, [here for here, _ in found.pairs], made)
