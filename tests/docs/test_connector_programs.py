@@ -19,17 +19,8 @@ BLOCK = re.compile(r"^```(?:python|sql)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MOST_LINES = 20
 SCRIPT = "sql-scripts.md"
 
-PROGRAMS = {
-    **{
-        name: f"{name}.md" for name in ("kafka", "postgres", "mysql", "redis", "nats", "mqtt", "tables")
-    },
-    **{name: f"{name}.md" for name in ("delta", "iceberg")},
-    "files": "guide.md",
-    "collect": "sql.md",
-    "sql_database": "sql-databases.md",
-    **dict.fromkeys(("jdbc", "filesystem", "datagen", "blackhole", "print"), SCRIPT),
-}
-"""Pages with the programs, by connector."""
+PROGRAMS = {"files": "guide.md", "print": SCRIPT}
+"""Pages with the programs of connectors that have none on their own page."""
 RUN_HERE = {SCRIPT}
 WITHOUT = {
     "http": "its pages show parts of programs, which never end",
@@ -67,7 +58,9 @@ def test_a_connector_has_a_program_of_at_most_20_lines(name: str) -> None:
     if name in WITHOUT:
         assert not found, f"move {name} to PROGRAMS: {found}"
         return
-    page = PROGRAMS[name]
+    registered = CONNECTORS.find(name)
+    assert registered is not None
+    page = PROGRAMS.get(name, registered.docs)
     assert page in found, f"no program of {page} uses {name}; other pages are {sorted({*found})}"
     if page in RUN_HERE:
         return
