@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
 
 import rheos as rh
 from rheos.connectors.sql_database.address import DatabaseAddress, DatabaseSystem
@@ -51,15 +52,18 @@ class TestDatabase:
         """Return the rows of a table, as SQLAlchemy reads them by its columns."""
         with self.address.connected() as connection:
             table = sa.Table(name, sa.MetaData(), autoload_with=connection)
-            # SQLAlchemy would return the floats of MariaDB as decimals.
-            columns: list[Any] = [
-                sa.literal_column(f"`{each.name}`").label(each.name)
-                if self.backend is DatabaseSystem.MYSQL and isinstance(each.type, sa.Float)
-                else each
-                for each in table.columns
-            ]
+            columns: list[Any] = [self._selected(each) for each in table.columns]
             found = connection.execute(sa.select(*columns).select_from(table))
             return [dict(row._mapping) for row in found]
+
+    def _selected(self, column: Any) -> Any:
+        if self.backend is DatabaseSystem.MYSQL:
+            if isinstance(column.type, sa.Float):
+                # SQLAlchemy would return a decimal.
+                return sa.literal_column(f"`{column.name}`").label(column.name)
+            if isinstance(column.type, mysql.TINYINT) and column.type.display_width == 1:
+                return sa.type_coerce(column, sa.Boolean()).label(column.name)
+        return column
 
 
 class Job:
