@@ -109,7 +109,8 @@ class Orders:
                     number, done = written(cursor)
                     began, before = time.monotonic(), done
                     while done < changes and not stopped.is_set():
-                        number, done = number + 1, done + self._transaction(cursor, number)
+                        number += 1
+                        done += self._transaction(cursor, number)
                         if per_s is not None:
                             stopped.wait(began + (done - before) / per_s - time.monotonic())
                 return
