@@ -102,8 +102,12 @@ def _stand_ins(records: dict[str, type]) -> dict[str, Any]:
         # These need a server.
         "rh.postgres.changes": rows["Order"],
         "rh.mysql.changes": rows["Order"],
+        "rh.mysql.tables": (),
+        "rh.postgres.tables": (),
         "rh.delta.source": rows["Order"],
+        "rh.delta.changes": rows["Order"],
         "rh.iceberg.source": rows["Order"],
+        "rh.iceberg.changes": rows["Order"],
         "rh.sql_database.source": rows["Order"],
         "rh.sql_database.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),
         "rh.postgres.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),

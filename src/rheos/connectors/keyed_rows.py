@@ -14,7 +14,7 @@ from rheos.core.protocol.polars_frames import arrow_table
 _PLACE = "place"
 
 
-class KeyedRows:
+class LookupRows:
     """Rows and their keys."""
 
     def __init__(self, keys: pa.Table, rows: pa.Table) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.connectors.collection import table_of
-from rheos.connectors.keyed_rows import KeyedRows, is_comparable
+from rheos.connectors.keyed_rows import LookupRows, is_comparable
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.errors import SchemaError
 from rheos.core.protocol.elements import Batch
@@ -50,13 +50,13 @@ class _TableClient(LookupClient):
     def __init__(self, lookup: TableLookup, ctx: LookupContext) -> None:
         self._lookup = lookup
         self._clock = ctx.clock
-        self._rows: KeyedRows | None = None
+        self._rows: LookupRows | None = None
         self._loaded_us = 0
 
     def fetch(self, keys: Batch) -> Found:
         return self._current().find(keys)
 
-    def _current(self) -> KeyedRows:
+    def _current(self) -> LookupRows:
         lookup = self._lookup
         every_us = lookup.reload_every_us
         now_us = 0 if self._clock is None else self._clock.monotonic_us()
@@ -64,7 +64,7 @@ class _TableClient(LookupClient):
         if self._rows is None or due:
             # If loading fails, the lookup is retried like any unavailable system.
             table = self._load()
-            self._rows = KeyedRows(table.select(lookup.keys), table.select(lookup.schema.names))
+            self._rows = LookupRows(table.select(lookup.keys), table.select(lookup.schema.names))
             self._loaded_us = now_us
         return self._rows
 

@@ -10,7 +10,7 @@ from rheos.core.errors import ProgramError
 from rheos.core.protocol.durations import duration_ms
 from rheos.sql.catalog import DeclaredTable
 from rheos.sql.inserted_rows import InsertedRows
-from rheos.sql.joined_plans import DEFAULT_CALLS, LookupCalls
+from rheos.sql.joined_plans import DEFAULT_CALLS, LookupArguments
 from rheos.sql.joins import Joining
 from rheos.sql.lookups import LookupJoin
 from rheos.sql.plan import ColumnRole
@@ -89,7 +89,7 @@ def _check_time(work: Joining, left: SqlRelation) -> None:
         )
 
 
-def _calls(sql: SqlText, options: Mapping[str, exp.Expr]) -> LookupCalls:
+def _calls(sql: SqlText, options: Mapping[str, exp.Expr]) -> LookupArguments:
     """Return how the lookup is called, by the options `lookup.` of a table. Raise ProgramError."""
     given = {
         name.replace("_", "-"): node for name, node in options.items() if name.startswith("lookup.")
@@ -109,7 +109,7 @@ def _calls(sql: SqlText, options: Mapping[str, exp.Expr]) -> LookupCalls:
             kind or keys,
             f"write '{_TIME[0]}' = '10 min'",
         )
-    return LookupCalls(
+    return LookupArguments(
         DEFAULT_CALLS.cache_for if kept is None else _duration(sql, kept),
         DEFAULT_CALLS.cache_keys if keys is None else _number(sql, keys),
         DEFAULT_CALLS.retry_for if retries is None else _duration(sql, retries),

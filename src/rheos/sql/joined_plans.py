@@ -185,7 +185,7 @@ class Versions(PlanNode):
 
 
 @dataclass(frozen=True)
-class LookupCalls:
+class LookupArguments:
     """How a lookup is called: the arguments of `stream.lookup`."""
 
     cache_for: str | None = None
@@ -193,7 +193,7 @@ class LookupCalls:
     retry_for: str = "30s"
 
 
-DEFAULT_CALLS = LookupCalls()
+DEFAULT_CALLS = LookupArguments()
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ class LookupPlan(PlanNode):
     """Added columns, with their names in the lookup."""
     how: str
     columns: Columns
-    calls: LookupCalls = DEFAULT_CALLS
+    calls: LookupArguments = DEFAULT_CALLS
     changes: None = None
 
     filters_pass: ClassVar[bool] = True

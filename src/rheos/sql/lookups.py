@@ -10,7 +10,7 @@ from sqlglot import exp
 from rheos.core.connectors.lookup import Lookup
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed
-from rheos.sql.joined_plans import DEFAULT_CALLS, LookupCalls, LookupPlan
+from rheos.sql.joined_plans import DEFAULT_CALLS, LookupArguments, LookupPlan
 from rheos.sql.plan import PlanNode, SqlColumn, filtered, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
 from rheos.sql.text import SqlText
@@ -25,7 +25,7 @@ class LookupJoin:
     node: exp.Join
     lookup: Lookup
     how: str
-    calls: LookupCalls = DEFAULT_CALLS
+    calls: LookupArguments = DEFAULT_CALLS
 
     def relation(self, left: SqlRelation, conditions: Sequence[exp.Expr]) -> SqlRelation:
         """Return the rows with the looked-up columns. Raise ProgramError or SchemaError."""

@@ -14,7 +14,7 @@ from rheos.connectors.change_columns import check_names, known_fields
 from rheos.connectors.delta.delta_changes import DeltaChangeLog
 from rheos.connectors.delta.delta_table import inspecting, lone_call, readable_columns, table_uri
 from rheos.connectors.delta.registration import CONNECTOR
-from rheos.connectors.table_log.change_feed import ChangeRows, Known
+from rheos.connectors.table_log.change_feed import FeedColumns, Known
 from rheos.connectors.table_log.change_source import (
     ChangeBounds,
     TableChanges,
@@ -44,7 +44,7 @@ def changes(
     """Read the rows of a Delta table, and then each of its changes, exactly once.
 
     ```python
-    orders = env.from_source(rh.delta.changes("lake/orders")).upserts(key="order")
+    orders = env.from_source(rh.delta.changes("lake/orders")).upserts(key="id")
     ```
 
     A row has the table's columns and `op`: "snapshot" for a row of the first version, "insert",
@@ -109,7 +109,7 @@ def changes(
     names = [name for _, name in known]
     kept = columns if wanted is None else without_metadata(wanted, names)
     check_names(location, columns.names, columns.names, kept, names)
-    rows = ChangeRows(kept, known)
+    rows = FeedColumns(kept, known)
     given = record if wanted is not None and rows.schema.names == wanted.names else None
     return DeltaChanges(
         name=location,

@@ -17,7 +17,7 @@ from rheos.connectors.iceberg.iceberg_table import inspecting, lone_call
 from rheos.connectors.iceberg.partitioning import identity_columns
 from rheos.connectors.iceberg.registration import CONNECTOR
 from rheos.connectors.iceberg.source_files import list_snapshots
-from rheos.connectors.table_log.change_feed import ChangeRows, Known
+from rheos.connectors.table_log.change_feed import FeedColumns, Known
 from rheos.connectors.table_log.change_source import (
     ChangeBounds,
     TableChanges,
@@ -48,7 +48,7 @@ def changes(
 
     ```python
     orders = rh.iceberg.changes("shop.orders", catalog="lake")
-    env.from_source(orders).upserts(key="order")
+    env.from_source(orders).upserts(key="id")
     ```
 
     A row has the table's columns and `op`: "snapshot" for a row of the first snapshot, then "delete"
@@ -113,7 +113,7 @@ def changes(
     names = [name for _, name in known]
     kept = pa.schema(plain) if wanted is None else without_metadata(wanted, names)
     check_names(table, columns.names, columns.names, kept, names)
-    rows = ChangeRows(kept, known)
+    rows = FeedColumns(kept, known)
     given = record if wanted is not None and rows.schema.names == wanted.names else None
     return IcebergChanges(
         name=table,

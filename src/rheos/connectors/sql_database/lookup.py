@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.connectors.calls.bounded_calls import Progressed
-from rheos.connectors.keyed_rows import KeyedRows, is_comparable
+from rheos.connectors.keyed_rows import LookupRows, is_comparable
 from rheos.connectors.sql_database.address import DatabaseAddress, DatabaseSystem
 from rheos.connectors.sql_database.row_checks import frame_for
 from rheos.connectors.sql_database.session import LOOKUP, DatabaseSession
@@ -173,7 +173,7 @@ class _DatabaseLookupClient(LookupClient):
         columns, count = [*lookup.key_schema, *lookup.schema], len(lookup.keys)
         found = batch_of(lookup.address.backend, rows, columns, str(lookup.table)).columns
         by = pa.Table.from_arrays(found[:count], schema=lookup.key_schema)
-        return KeyedRows(by, pa.Table.from_arrays(found[count:], schema=lookup.schema)).find(keys)
+        return LookupRows(by, pa.Table.from_arrays(found[count:], schema=lookup.schema)).find(keys)
 
     def _rows(self, connection: Any, asked: pl.DataFrame, progressed: Progressed) -> list[Any]:
         rows: list[Any] = []

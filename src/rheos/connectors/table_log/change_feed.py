@@ -107,7 +107,7 @@ class ChangeLog(ABC):
 
 
 @dataclass(frozen=True)
-class ChangeRows:
+class FeedColumns:
     """Columns of the source's rows: those of the table, and metadata of the change."""
 
     columns: pa.Schema
@@ -120,13 +120,13 @@ class ChangeRows:
         added = [pa.field(name, METADATA_TYPES[known]) for known, name in self.metadata]
         return pa.schema([*self.columns, *added])
 
-    def reading(self, names: frozenset[str]) -> ChangeRows:
+    def reading(self, names: frozenset[str]) -> FeedColumns:
         """Return the columns with these names, and those of the table that are not nullable. At least
         one column of the table is kept, because files have no number of rows without it."""
         kept = [each for each in self.columns if not each.nullable or each.name in names]
         kept = kept or [*self.columns][:1]
         metadata = tuple(pair for pair in self.metadata if pair[1] in names)
-        return ChangeRows(pa.schema(kept), metadata)
+        return FeedColumns(pa.schema(kept), metadata)
 
     def batch(self, rows: pa.RecordBatch, ops: pa.Array, of: VersionChanges) -> pa.RecordBatch:
         """Return rows of the table as rows of the source.
@@ -150,13 +150,13 @@ class ChangeRows:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-class ChangeDecoder(ChunkDecoder):
+class FeedDecoder(ChunkDecoder):
     """Decoder of the rows that a step reads from its file."""
 
     counts = "row"
 
     def __init__(
-        self, log: ChangeLog, rows: ChangeRows, of: VersionChanges, step: ChangeStep, position: bytes
+        self, log: ChangeLog, rows: FeedColumns, of: VersionChanges, step: ChangeStep, position: bytes
     ) -> None:
         self._log = log
         self._rows = rows
@@ -228,7 +228,7 @@ class ChangesReader(SplitReader):
     def __init__(
         self,
         log: ChangeLog,
-        rows: ChangeRows,
+        rows: FeedColumns,
         position: ChangePosition,
         ctx: ReaderContext,
         *,
@@ -286,7 +286,7 @@ class ChangesReader(SplitReader):
             self._move(self._at.step)
             return
         step = found.steps[self._at.step]
-        decoder = ChangeDecoder(self._log, self._rows, found, step, self._at.row)
+        decoder = FeedDecoder(self._log, self._rows, found, step, self._at.row)
         self._file = ChunkReader(step.path, decoder, self._at.row, self._ctx)
 
     def _load(self) -> Pending | None:

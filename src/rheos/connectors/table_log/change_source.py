@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.table_log.change_feed import ChangeLog, ChangePosition, ChangeRows, ChangesReader
+from rheos.connectors.table_log.change_feed import ChangeLog, ChangePosition, ChangesReader, FeedColumns
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.errors import ProgramError
 
@@ -36,7 +36,7 @@ class TableChanges(Source):
 
     name: str
     """Name of the table for people."""
-    rows: ChangeRows
+    rows: FeedColumns
     bounds: ChangeBounds
     snapshot: bool
     """Whether the rows of the first version come first."""
