@@ -543,7 +543,12 @@ def test_a_client_over_its_limit_is_abandoned_without_duplicates(
     writer.close()
 
 
-@pytest.mark.proves("Kafka", faults=["the broker is killed during a commit"])
+@pytest.mark.slow
+@pytest.mark.proves(
+    "Kafka",
+    faults=["the broker is killed during a commit"],
+    slow_because="every run simulates commits that end at any step, and kills the broker of a source",
+)
 def test_an_epoch_is_in_the_topic_once_if_the_broker_is_killed_during_its_commit(
     kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

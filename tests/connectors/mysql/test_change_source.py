@@ -320,7 +320,11 @@ def test_altered_columns_are_followed_by_the_next_run(database: Database) -> Non
 
 
 def test_a_created_table_stops_the_job_that_reads_all_tables(database: Database) -> None:
-    database.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE log (line text)")
+    database.run(
+        "CREATE TABLE t (id int PRIMARY KEY)",
+        "INSERT INTO t VALUES (0)",
+        "CREATE TABLE log (line text)",
+    )
 
     def sources() -> dict[str, Any]:
         found = rh.mysql.tables(database.url, exclude=["tmp_*"])
@@ -330,6 +334,8 @@ def test_a_created_table_stops_the_job_that_reads_all_tables(database: Database)
         }
 
     with reading(sources()["t"]) as reader:
+        # The log is read from the place of the snapshot on.
+        assert [row["id"] for row in reader.take(1)] == [0]
         database.run(
             "CREATE TABLE tmp_t (id int PRIMARY KEY)",
             "INSERT INTO t VALUES (1)",

@@ -94,7 +94,17 @@ class BinlogTranslation:
         event = logged.event
         if not isinstance(event, TableDescription) or event.columns is None or not self.rows:
             return False
-        return all(columns != event.columns for columns, _, _ in self._tables.values())
+        return not self._is_described(event.id, event.columns)
+
+    def _is_described(self, id: int, columns: tuple[LoggedColumn, ...]) -> bool:
+        """Return whether the next rows have the form of those so far."""
+        known = self._tables.get(id)
+        return known is not None and known[0] == columns and known[2] is self._is_old
+
+    @property
+    def _is_old(self) -> bool:
+        """Whether the program knows a newer table."""
+        return self._at.place.order < self._of.known_at.order
 
     def take(self, logged: LoggedEvent) -> None:
         """Process an event. Raises MalformedEventError and InputError."""
@@ -152,11 +162,10 @@ class BinlogTranslation:
 
     def _describes(self, id: int, columns: tuple[LoggedColumn, ...]) -> bool:
         """Take the columns of the rows that follow. Returns False if the program must start again."""
-        known = self._tables.get(id)
-        is_old = self._at.place.order < self._of.known_at.order
-        if known is not None and known[0] == columns and known[2] is is_old:
-            self._tables[id] = columns, known[1], is_old
+        if self._is_described(id, columns):
             return True
+        assert not self.rows, "rows of another form are taken first"
+        is_old = self._is_old
         places = self._of.places(columns, self._at.place, is_old=is_old)
         if isinstance(places, SchemaChange):
             self.awaited = places
