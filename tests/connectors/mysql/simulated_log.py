@@ -93,6 +93,10 @@ class SimulatedServer:
         for _ in range(rng.randrange(4)):
             self._log(TableDescription(TABLE_ID, "shop", "t", COLUMNS))
             self._log(self._change())
+        if self.transactions % 5 == 0:
+            # After a restart of the server, an id belongs to another table.
+            self._log(TableDescription(TABLE_ID, "shop", "other", None))
+            self._log(changed("insert", row(0, "of another table")))
         self._log(LoggedCommit())
 
     def _change(self) -> RowChanges:

@@ -125,7 +125,10 @@ class BinlogTranslation:
                 self._begin, self._changes = event, 0
                 return
             case TableDescription():
-                if event.columns is not None and not self._describes(event.id, event.columns):
+                if event.columns is None:
+                    # A server that has restarted gives ids of this table to others.
+                    self._tables.pop(event.id, None)
+                elif not self._describes(event.id, event.columns):
                     return
             case RowChanges():
                 if event.table_id in self._tables:
