@@ -132,6 +132,8 @@ def truncate(compiler: Compiler, node: exp.Trunc) -> Typed:
     call.meta.update(node.meta)
     value, *given = compiler.given(call, [NUMBER, optional(CONSTANT_WHOLE)])
     places = given[0].constant if given else 0
+    if value.type == types.NULL:
+        return Typed(value.expr, value.type, node)
     if types.is_floating(value.type):
         shortened = of_values(_shortened, [value.expr.cast(types.DOUBLE), pl.lit(places)], types.DOUBLE)
         return Typed(shortened.cast(value.type), value.type, node)
