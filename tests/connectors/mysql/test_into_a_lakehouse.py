@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import rheos as rh
+from benchmarks import lakehouse
 from benchmarks.lakehouse_orders import Orders, copies, into_a_lakehouse
 from rheos import testing
 from rheos.connectors.mysql import change_source
@@ -44,3 +45,15 @@ def test_tables_equal_the_database_after_crashes(
     assert done.out.num_rows > 1_000
     found = copies(database.url, tmp_path)
     assert all(copy.is_equal and copy.rows > 100 for copy in found.values()), found
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.proves(
+    "MariaDB",
+    faults=["workers, the driver and the database are killed while a job copies 100,000 changes"],
+    slow_because="in every run the workers and drivers of a simulated job crash",
+)
+def test_tables_equal_the_database_after_kills(tmp_path: Path) -> None:
+    outcome = lakehouse.run(tmp_path, changes=100_000, per_s=400, rows=20_000, log=print)
+    assert outcome.is_right, outcome.lines()
