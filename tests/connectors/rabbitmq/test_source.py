@@ -129,7 +129,14 @@ def test_what_cannot_be_read_is_an_error(rabbitmq_server: Any, queues: Queues, p
     ]
     for url, queue, kind, text in cases:
         with running(rh.rabbitmq.source(url, queue=queue, **JSON)) as job:
-            queues.put(f"{prefix}s", *values(1))
+
+            def polled() -> None:
+                for _ in range(600):
+                    # A consumer of a stream receives what is put after it has begun.
+                    queues.put(f"{prefix}s", *values(1))
+                    job.reader.poll(1)
+                    time.sleep(0.1)
+
             with pytest.raises(kind, match=text):
-                job.rows(1)
+                polled()
     queues.delete(f"{prefix}s")
