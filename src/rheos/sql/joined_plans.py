@@ -186,7 +186,7 @@ class Versions(PlanNode):
 
 @dataclass(frozen=True)
 class LookupArguments:
-    """How a lookup is called: the arguments of `stream.lookup`."""
+    """Arguments of `stream.lookup`, without the lookup and its keys."""
 
     cache_for: str | None = None
     cache_keys: int = 100_000

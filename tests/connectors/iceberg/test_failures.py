@@ -1,4 +1,4 @@
-"""Outages are told from refusals and errors of programs, whichever library raises them."""
+"""Outages are distinguished from refusals and errors of programs, whichever library raises them."""
 
 from __future__ import annotations
 
