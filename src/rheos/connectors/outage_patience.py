@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from time import monotonic_ns, sleep
+from typing import TypeVar
 
 from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.connectors.backoff import Backoff
 from rheos.core.errors import RheosError, UnavailableError
+
+T = TypeVar("T")
 
 
 class Patience:
@@ -39,6 +42,18 @@ class Patience:
             raise error from None
         self._retried()
         sleep(wait_us / 1e6)
+
+    def ask(self, call: Callable[[], T]) -> T:
+        """Return the result of a call, which is repeated while it raises UnavailableError. Raises that
+        error when the budget is spent."""
+        while True:
+            try:
+                found = call()
+            except UnavailableError as error:
+                self.spend(error)
+            else:
+                self.restore()
+                return found
 
     def restore(self) -> None:
         """Reset the budget after a success."""

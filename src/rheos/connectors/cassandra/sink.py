@@ -186,16 +186,17 @@ class CassandraSink(SpillingSink):
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> CassandraSink:
         """Inspect the table, and check that rows of the schema fit it."""
-        patience = Patience(self.retry_for_ms, lambda: None, LOGGER)
-        while True:
+
+        def fitted() -> CassandraTable:
             session = CassandraSession(self.contact, self.consistency)
             try:
                 columns, key = session.describe(self.table.keyspace, self.table.name)
-                return replace(self, table=self.table.fitted(schema, columns, key))
-            except UnavailableError as error:
-                patience.spend(error)
+                return self.table.fitted(schema, columns, key)
             finally:
                 session.close()
+
+        patience = Patience(self.retry_for_ms, lambda: None, LOGGER)
+        return replace(self, table=patience.ask(fitted))
 
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         return CassandraDelivery(self, count, patience_ms)

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from rheos.connectors.client_options import checked_options
 from rheos.connectors.mqtt.registration import CONNECTOR
 from rheos.connectors.tls_files import TLS_OPTIONS
 from rheos.connectors.urls import url_parts
@@ -19,6 +20,7 @@ _URL = (
     "mqtts:// for TLS, at port 8883"
 )
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
+_TLS = 'write options={"tls_ca_file": "/etc/ssl/ca.pem"}'
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,23 +37,13 @@ class MqttOptions:
         parts = url_parts(url, tuple(_PORTS), "an MQTT broker", _URL)
         if parts.hostname is None or parts.path.strip("/") or parts.query or parts.fragment:
             raise ProgramError("url= does not consist of a host and a port", hint=_URL)
-        if options is not None and not isinstance(options, Mapping):
-            raise ProgramError(
-                f"options= must be a dict, not a {type(options).__name__}",
-                hint='write options={"tls_ca_file": "/etc/ssl/ca.pem"}',
-            )
-        for name, value in (options or {}).items():
-            if name not in TLS_OPTIONS:
-                known = ", ".join(TLS_OPTIONS)
-                raise ProgramError(f"unknown option {name!r}", hint=f"the options are {known}")
-            if not isinstance(value, str) or not value:
-                raise ProgramError(f"the option {name!r} must be the path of a file", hint=_URL)
-        if options and parts.scheme != "mqtts":
+        files = checked_options(options, TLS_OPTIONS, "the path of a file", _TLS, _URL)
+        if files and parts.scheme != "mqtts":
             raise ProgramError(
                 "options= has files for TLS, but url= does not use TLS",
                 hint='write "mqtts://host:8883"',
             )
-        return cls(url, tuple(sorted((options or {}).items())))
+        return cls(url, files)
 
     @property
     def host(self) -> str:

@@ -11,11 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.connectors.mqtt.client_options import MqttOptions, refusal
-from rheos.connectors.mqtt.connection import LOGGER, MqttConnection
+from rheos.connectors.mqtt.connection import MqttConnection
 from rheos.connectors.name_patterns import NamePattern
-from rheos.connectors.outage_patience import Patience
-from rheos.connectors.row_payloads import PayloadEncoder, RowPayloads, pieces
-from rheos.connectors.spilling import Count, TargetDelivery
+from rheos.connectors.row_payloads import PayloadEncoder, RowPayloads
 from rheos.core.connectors.schemas import shown_row
 from rheos.core.errors import ConfigurationError, InputError, UnavailableError
 from rheos.core.protocol.elements import Batch
@@ -94,7 +92,11 @@ class MqttPublishing:
 
     def open(self) -> None:
         """Connect, and check what the broker offers. Raises RheosError."""
-        connection = self._open()
+        try:
+            connection = self._open()
+        except BaseException:
+            self.close()
+            raise
         if self._target.retain and not connection.limits.retains:
             raise ConfigurationError(
                 f"{self._target.doing}, at {self._target.options.address}: the broker keeps no "
@@ -143,33 +145,3 @@ class MqttPublishing:
                 hint="check the topic and the payload of this row",
             )
         raise refusal(reason.value, str(reason), target.doing, target.options)
-
-
-class MqttDelivery(TargetDelivery):
-    """Publishes rows and retries, at least once."""
-
-    def __init__(self, target: MqttTarget, schema: pa.Schema, count: Count, patience_ms: int) -> None:
-        self._publishing = MqttPublishing(target, schema)
-        self._patience = Patience(patience_ms, lambda: count("retries", 1), LOGGER)
-
-    def write(self, batch: Batch) -> None:
-        for rows in pieces(batch):
-            self._publish(rows)
-            self.settled_rows += rows.num_rows
-
-    def _publish(self, rows: Batch) -> None:
-        self._patience.begin()
-        while True:
-            try:
-                self._publishing.publish(rows)
-            except UnavailableError as error:
-                self._patience.spend(error)
-            else:
-                self._patience.restore()
-                return
-
-    def settle(self) -> None:
-        """Every row was confirmed by `write`."""
-
-    def close(self) -> None:
-        self._publishing.close()

@@ -8,15 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from rheos.connectors.confirmed_delivery import ConfirmedDelivery
 from rheos.connectors.mqtt.client_options import MqttOptions, client
 from rheos.connectors.mqtt.connection import LOGGER
-from rheos.connectors.mqtt.publishing import MqttDelivery, MqttPublishing, MqttTarget
+from rheos.connectors.mqtt.publishing import MqttPublishing, MqttTarget
 from rheos.connectors.mqtt.topics import TOPICS
 from rheos.connectors.name_patterns import NamePattern
 from rheos.connectors.outage_patience import Patience
 from rheos.connectors.row_payloads import RowPayloads
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
-from rheos.core.errors import UnavailableError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.site import located_at_call
@@ -80,22 +80,15 @@ class MqttSink(SpillingSink):
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> MqttSink:
         publishing = MqttPublishing(self.target, schema)
-        patience = Patience(self.retry_for_ms, lambda: None, LOGGER)
         try:
-            while True:
-                try:
-                    publishing.open()
-                except UnavailableError as error:
-                    publishing.close()
-                    patience.spend(error)
-                else:
-                    patience.restore()
-                    return self
+            Patience(self.retry_for_ms, lambda: None, LOGGER).ask(publishing.open)
         finally:
             publishing.close()
+        return self
 
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
-        return MqttDelivery(self.target, schema, count, patience_ms)
+        publishing = MqttPublishing(self.target, schema)
+        return ConfirmedDelivery(publishing, count, patience_ms, LOGGER)
 
     def describe(self) -> str:
         return f"MQTT at {self.target.options.address}, topic {self.target.topic}"

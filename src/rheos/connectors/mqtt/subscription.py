@@ -11,16 +11,14 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from rheos.connectors.calls.outside_calls import thread
 from rheos.connectors.chunk_buffer import ChunkBuffer
 from rheos.connectors.message_chunks import MessagePosition, MessageReader
 from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.mqtt.client_options import MqttOptions
 from rheos.connectors.mqtt.connection import LOGGER, MqttConnection, MqttMessage
-from rheos.connectors.outage_patience import Patience
+from rheos.connectors.reading_thread import ReadingThread
 from rheos.core.connectors.contract import Polled, ReaderContext
 from rheos.core.connectors.rejected_records import rejected_schema
-from rheos.core.errors import RheosError, UnavailableError, unexpected
 
 FIELDS: Mapping[str, pa.DataType] = {"retained": pa.bool_(), "topic": pa.string()}
 """Fields of a message that may be columns."""
@@ -32,7 +30,6 @@ _STEADY_S = 5.0
 connection of each when the other connects."""
 _WAIT_S = 0.1
 _ROOM_WITHIN_S = 0.5
-_END_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ class UnacknowledgedMessages:
         return found
 
 
-class MqttReading:
+class MqttReading(ReadingThread):
     """Reading of one subscription in a thread.
 
     Args:
@@ -124,6 +121,7 @@ class MqttReading:
     def __init__(
         self, of: SubscribedRows, position: MessagePosition | None, ctx: ReaderContext
     ) -> None:
+        super().__init__("rheos-mqtt", ctx, of.retry_for_ms, LOGGER)
         self._of = of
         self._ctx = ctx
         self._number = 0 if position is None else position.after
@@ -134,17 +132,13 @@ class MqttReading:
         """Lock for `_complete`."""
         self._begin = MessagePosition(self._number)
         self._unacknowledged = UnacknowledgedMessages()
-        self._buffer = ChunkBuffer(ctx)
         self._decoder = of.decoding.decoder()
         self._doing = f"the topic {', '.join(of.filters)} cannot be read"
-        self._patience = Patience(of.retry_for_ms, lambda: self._buffer.count("retries"), LOGGER)
-        self._thread: threading.Thread | None = None
 
     def start(self) -> MqttReader:
         """Start the thread, and return the reader of its rows."""
-        self._thread = thread(self._run, "rheos-mqtt")
-        reader = MqttReader(self, self._buffer, self._begin, self._ctx, self._of)
-        self._thread.start()
+        reader = MqttReader(self, self.buffer, self._begin, self._ctx, self._of)
+        self.run()
         return reader
 
     def acknowledge(self, number: int) -> None:
@@ -152,30 +146,10 @@ class MqttReading:
         with self._lock:
             self._complete = max(self._complete, number)
 
-    def close(self) -> None:
-        """End the thread. The broker keeps the session."""
-        self._buffer.close()
-        if self._thread is not None:
-            self._thread.join(_END_WITHIN_S)
-
     # --- in the thread
     # ------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        failed: RheosError | None = None
-        try:
-            while not self._buffer.is_closing:
-                try:
-                    self._read()
-                except UnavailableError as error:
-                    self._patience.spend(error)
-        except RheosError as error:
-            failed = error
-        except Exception as error:
-            failed = unexpected(error)
-        self._buffer.end(failed)
-
-    def _read(self) -> None:
+    def read(self) -> None:
         """Read until the buffer is closed."""
         of = self._of
         connection = MqttConnection(of.options, self._doing, of.client_id, of.keeps_s)
@@ -183,11 +157,11 @@ class MqttReading:
             self._unacknowledged.reconnected(connection.open())
             connection.subscribe(of.filters, 1 if of.retained else 2)
             steady_s: float | None = time.monotonic() + _STEADY_S
-            while not self._buffer.is_closing:
+            while not self.buffer.is_closing:
                 if steady_s is not None and time.monotonic() > steady_s:
-                    self._patience.restore()
+                    self.patience.restore()
                     steady_s = None
-                if self._buffer.wait_for_room(_ROOM_WITHIN_S):
+                if self.buffer.wait_for_room(_ROOM_WITHIN_S):
                     connection.step(_WAIT_S)
                     arrived, connection.arrived = connection.arrived, []
                     self._give(arrived)
@@ -211,7 +185,7 @@ class MqttReading:
         payloads = [message.payload for message in new]
         field = partial(_column, messages=new)
         decoding, name = self._of.decoding, self._of.client_id
-        self._buffer.give(decoding.chunk(name, numbers, payloads, field, self._decoder, before))
+        self.buffer.give(decoding.chunk(name, numbers, payloads, field, self._decoder, before))
 
     def _acknowledge(self, connection: MqttConnection) -> None:
         for packet in self._unacknowledged.taken_to(self._complete):

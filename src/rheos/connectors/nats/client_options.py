@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from rheos.connectors.client_options import checked_options
 from rheos.connectors.nats.registration import CONNECTOR
 from rheos.connectors.tls_files import TLS_OPTIONS, tls_context
 from rheos.connectors.urls import url_parts
@@ -39,18 +40,8 @@ class NatsOptions:
         for each in url.split(",") if isinstance(url, str) else [url]:
             if url_parts(each, ("nats", "tls"), "a NATS server", _URL).hostname is None:
                 raise ProgramError("url= names no host", hint=_URL)
-        if options is not None and not isinstance(options, Mapping):
-            raise ProgramError(
-                f"options= must be a dict, not a {type(options).__name__}",
-                hint='write options={"user_credentials": "/etc/nats/job.creds"}',
-            )
-        for name, value in (options or {}).items():
-            if name not in _OPTIONS:
-                known = ", ".join(_OPTIONS)
-                raise ProgramError(f"unknown option {name!r}", hint=f"the options are {known}")
-            if not isinstance(value, str) or not value:
-                raise ProgramError(f"the option {name!r} must be a non-empty string", hint=_URL)
-        return cls(url, tuple(sorted((options or {}).items())))
+        example = 'write options={"user_credentials": "/etc/nats/job.creds"}'
+        return cls(url, checked_options(options, _OPTIONS, "a non-empty string", example, _URL))
 
     @property
     def address(self) -> str:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 import pyarrow as pa
 
+from rheos.connectors.confirmed_delivery import ConfirmedDelivery
 from rheos.connectors.files.folder import SinkFolder
-from rheos.connectors.nats.publishing import MESSAGE_ID, NatsDelivery
-from rheos.connectors.nats.session import NatsSession
+from rheos.connectors.nats.publishing import MESSAGE_ID, MessagePublishing
+from rheos.connectors.nats.session import LOGGER, NatsSession
 from rheos.connectors.nats.stream_pull import StreamPull, stream_ends
 from rheos.connectors.nats.subjects import any_subject
 from rheos.connectors.nats.target import NatsTarget
@@ -49,12 +51,13 @@ class _Epoch:
     """Number of rows that `write` has received."""
 
 
-class OnceDelivery(NatsDelivery):
+class OnceDelivery(ConfirmedDelivery):
     """Publishes the rows of staged epochs, each row once."""
 
     def __init__(self, target: NatsTarget, stream: str, schema: pa.Schema, count: Count) -> None:
         # The caller repeats a commit that fails; then the note tells what to look for.
-        super().__init__(target, schema, count, 0, stream)
+        self._messages = MessagePublishing(target, schema, stream)
+        super().__init__(self._messages, count, 0, LOGGER)
         self._target = target
         self._stream = stream
         self._session = NatsSession(target.options, target.doing)
@@ -85,7 +88,8 @@ class OnceDelivery(NatsDelivery):
             missing = [at for at, number in enumerate(numbers) if number not in epoch.published]
             ids = [f"{epoch.name}#{numbers[at]}" for at in missing]
             if missing:
-                self.publish(rows if len(missing) == rows.num_rows else rows.take(missing), ids)
+                left = rows if len(missing) == rows.num_rows else rows.take(missing)
+                self.retry(partial(self._messages.publish, left, ids))
             epoch.row += rows.num_rows
             self.settled_rows += rows.num_rows
 

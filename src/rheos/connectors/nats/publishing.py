@@ -8,13 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rheos.connectors.nats.client_options import client, nats_error
-from rheos.connectors.nats.session import LOGGER, NatsConnection, NatsSession
+from rheos.connectors.nats.session import NatsConnection, NatsSession
 from rheos.connectors.nats.target import NatsTarget
-from rheos.connectors.outage_patience import Patience
-from rheos.connectors.row_payloads import PayloadEncoder, pieces
-from rheos.connectors.spilling import Count, TargetDelivery
+from rheos.connectors.row_payloads import PayloadEncoder
 from rheos.core.connectors.schemas import shown_row
-from rheos.core.errors import UnavailableError
 from rheos.core.protocol.elements import Batch
 
 MESSAGE_ID = "Nats-Msg-Id"
@@ -82,41 +79,3 @@ class MessagePublishing:
     def close(self) -> None:
         """Close the connection. A later call opens another."""
         self._session.close()
-
-
-class NatsDelivery(TargetDelivery):
-    """Publishes rows and retries, at least once."""
-
-    def __init__(
-        self,
-        target: NatsTarget,
-        schema: pa.Schema,
-        count: Count,
-        patience_ms: int,
-        stream: str | None = None,
-    ) -> None:
-        self._publishing = MessagePublishing(target, schema, stream)
-        self._patience = Patience(patience_ms, lambda: count("retries", 1), LOGGER)
-
-    def write(self, batch: Batch) -> None:
-        for rows in pieces(batch):
-            self.publish(rows)
-            self.settled_rows += rows.num_rows
-
-    def publish(self, rows: Batch, ids: Sequence[str] | None = None) -> None:
-        """Publish rows as `MessagePublishing` does, with retries."""
-        self._patience.begin()
-        while True:
-            try:
-                self._publishing.publish(rows, ids)
-            except UnavailableError as error:
-                self._patience.spend(error)
-            else:
-                self._patience.restore()
-                return
-
-    def settle(self) -> None:
-        """Every row was confirmed by `write`."""
-
-    def close(self) -> None:
-        self._publishing.close()

@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
-from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCalls
 from rheos.connectors.calls.client_loop import CLOSE_S, ClientLoop
+from rheos.connectors.calls.client_session import ClientSession
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.nats.client_options import ANSWER_S, NatsOptions, client, nats_error
-from rheos.core.errors import UnavailableError
+from rheos.core.errors import RheosError
 
 T = TypeVar("T")
 
@@ -86,60 +87,11 @@ class NatsConnection:
         self.refused = error
 
 
-class NatsSession:
-    """Connection that is opened by the first call, and again after an error.
-
-    Args:
-        doing: begins the messages of errors: "the stream 'a' cannot be read".
-    """
+class NatsSession(ClientSession[NatsConnection]):
+    """Session with the servers of `options`."""
 
     def __init__(self, options: NatsOptions, doing: str) -> None:
-        self._options = options
-        self._doing = doing
-        self._connection: NatsConnection | None = None
-        self._calls = BoundedCalls()
+        def translated(error: BaseException) -> RheosError:
+            return nats_error(error, doing, options)
 
-    def call(self, work: Callable[[NatsConnection], Awaitable[T]]) -> T:
-        """Return the result of a coroutine.
-
-        Args:
-            work: Creates the coroutine. It is passed the open connection.
-
-        Returns:
-            Its result.
-
-        Raises:
-            RheosError: It failed. Another call opens another connection.
-        """
-        connection = self._connection = self._connection or NatsConnection(self._options)
-        limit_s = REQUESTS.limit_s
-
-        def run() -> T:
-            try:
-                return connection.run(work, limit_s)
-            except BaseException:
-                connection.close()
-                raise
-
-        doing = f"NATS at {self._options.address}"
-        try:
-            # The coroutine has a limit of its own. The second one is for a library that blocks.
-            return self._calls.run(doing, limit_s + 2 * CLOSE_S, lambda progressed: run())
-        except AbandonedCallError as error:
-            self._connection = None
-            raise UnavailableError(f"{self._doing}: {error.what}", hint=error.hint) from None
-        except BaseException as error:
-            self._connection = None
-            raise nats_error(error, self._doing, self._options) from None
-
-    def close(self) -> None:
-        """Close the connection. A later call opens another."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(UnavailableError):
-                self._calls.run(
-                    f"NATS at {self._options.address}",
-                    REQUESTS.limit_s,
-                    lambda progressed: connection.close(),
-                )
-        self._calls.close()
+        super().__init__(partial(NatsConnection, options), REQUESTS, doing, options.address, translated)

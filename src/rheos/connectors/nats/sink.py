@@ -8,10 +8,12 @@ from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
+from rheos.connectors.confirmed_delivery import ConfirmedDelivery
 from rheos.connectors.name_patterns import NamePattern
 from rheos.connectors.nats.client_options import NatsOptions, client
 from rheos.connectors.nats.epochs import OnceDelivery
-from rheos.connectors.nats.publishing import NatsDelivery
+from rheos.connectors.nats.publishing import MessagePublishing
+from rheos.connectors.nats.session import LOGGER
 from rheos.connectors.nats.subjects import SUBJECTS
 from rheos.connectors.nats.target import NatsTarget
 from rheos.connectors.row_payloads import RowPayloads
@@ -110,7 +112,8 @@ class NatsSink(SpillingSink):
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         if self.exactly_once:
             return OnceDelivery(self.target, self.stream, schema, count)
-        return NatsDelivery(self.target, schema, count, patience_ms)
+        publishing = MessagePublishing(self.target, schema)
+        return ConfirmedDelivery(publishing, count, patience_ms, LOGGER)
 
     def describe(self) -> str:
         return f"NATS at {self.target.options.address}, subject {self.target.subject}"

@@ -21,7 +21,7 @@ from rheos.connectors.outage_patience import Patience
 from rheos.connectors.user_formats import check_format, declared_rows
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.connectors.rejected_records import OnError, check_on_error
-from rheos.core.errors import ProgramError, UnavailableError
+from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.site import located_at_call
@@ -176,14 +176,7 @@ class NatsSource(Source):
         session = NatsSession(self.of.options, f"the stream {name!r} cannot be read")
         patience = Patience(self.of.retry_for_ms, lambda: None, LOGGER)
         try:
-            while True:
-                try:
-                    ends = session.call(asked)
-                except UnavailableError as error:
-                    patience.spend(error)
-                else:
-                    patience.restore()
-                    return ends
+            return patience.ask(lambda: session.call(asked))
         finally:
             session.close()
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 
 import msgspec
 
-from rheos.connectors.calls.outside_calls import thread
 from rheos.connectors.chunk_buffer import ChunkBuffer
 from rheos.connectors.message_chunks import MessagePosition, MessageReader, progress_chunk
 from rheos.connectors.message_decoding import PayloadDecoding
@@ -15,12 +13,11 @@ from rheos.connectors.nats.client_options import NatsOptions
 from rheos.connectors.nats.messages import REJECTED, decoded_chunk
 from rheos.connectors.nats.session import LOGGER, NatsConnection, NatsSession
 from rheos.connectors.nats.stream_pull import StreamEnds, StreamMessage, StreamPull, stream_ends
-from rheos.connectors.outage_patience import Patience
+from rheos.connectors.reading_thread import ReadingThread
 from rheos.core.connectors.contract import ReaderContext
-from rheos.core.errors import InputError, RheosError, UnavailableError, unexpected
+from rheos.core.errors import InputError
 
 _ROOM_WITHIN_S = 1.0
-_END_WITHIN_S = 10.0
 
 
 class JetStreamSplit(msgspec.Struct, frozen=True, array_like=True):
@@ -49,7 +46,7 @@ class StreamRows:
     retry_for_ms: int
 
 
-class StreamReading:
+class StreamReading(ReadingThread):
     """Reading of one stream in a thread.
 
     Args:
@@ -65,52 +62,35 @@ class StreamReading:
         position: MessagePosition | None,
         ctx: ReaderContext,
     ) -> None:
+        super().__init__("rheos-nats", ctx, of.retry_for_ms, LOGGER)
         self._of = of
         self._split = split
         self._since_ms = split.since_ms if position is None else None
         self._at = MessagePosition(split.after) if position is None else position
         self._is_behind = bool(self._at.after)
         """Whether messages after the position are still to be read, as far as is known."""
-        self._buffer = ChunkBuffer(ctx)
         self._decoder = of.decoding.decoder()
         self._is_finished = False
         self._session = NatsSession(of.options, f"the stream {split.stream!r} cannot be read")
-        self._patience = Patience(of.retry_for_ms, lambda: self._buffer.count("retries"), LOGGER)
-        self._thread: threading.Thread | None = None
         self._ctx = ctx
 
     def start(self) -> JetStreamReader:
         """Start the thread, and return the reader of its rows."""
-        self._thread = thread(self._run, "rheos-nats")
-        reader = JetStreamReader(self, self._buffer, self._at, self._ctx, self._split.stream)
-        self._thread.start()
+        reader = JetStreamReader(self, self.buffer, self._at, self._ctx, self._split.stream)
+        self.run()
         return reader
-
-    def close(self) -> None:
-        """End the thread."""
-        self._buffer.close()
-        if self._thread is not None:
-            self._thread.join(_END_WITHIN_S)
 
     # --- in the thread
     # ------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        failed: RheosError | None = None
-        try:
-            while not self._buffer.is_closing and not self._is_finished:
-                try:
-                    self._read()
-                except UnavailableError as error:
-                    self._patience.spend(error)
-        except RheosError as error:
-            failed = error
-        except Exception as error:
-            failed = unexpected(error)
-        self._session.close()
-        self._buffer.end(failed)
+    @property
+    def is_finished(self) -> bool:
+        return self._is_finished
 
-    def _read(self) -> None:
+    def disconnect(self) -> None:
+        self._session.close()
+
+    def read(self) -> None:
         """Read until the end of the source, or until the buffer is closed."""
         split, session = self._split, self._session
         pull = StreamPull(
@@ -124,7 +104,7 @@ class StreamReading:
         self._check(self._ends())
         while self._waits_for_room():
             messages = session.call(pull.take)
-            self._patience.restore()
+            self.patience.restore()
             if messages:
                 self._give(messages)
             else:
@@ -134,9 +114,9 @@ class StreamReading:
         session.call(pull.close)
 
     def _waits_for_room(self) -> bool:
-        while not self._buffer.is_closing and not self._buffer.wait_for_room(_ROOM_WITHIN_S):
+        while not self.buffer.is_closing and not self.buffer.wait_for_room(_ROOM_WITHIN_S):
             pass
-        return not self._buffer.is_closing
+        return not self.buffer.is_closing
 
     def _give(self, messages: list[StreamMessage]) -> None:
         split, end = self._split, self._split.end
@@ -149,7 +129,7 @@ class StreamReading:
             if not messages:
                 return
         chunk = decoded_chunk(self._of.decoding, split.stream, messages, self._decoder, self._at)
-        self._buffer.give(chunk)
+        self.buffer.give(chunk)
         self._at, self._since_ms = MessagePosition(messages[-1].number), None
 
     def _advance(self, pull: StreamPull) -> bool:
@@ -159,7 +139,7 @@ class StreamReading:
             return False
         self._is_behind = False
         if last > self._at.after:
-            self._buffer.give(progress_chunk(self._of.decoding.schema, last))
+            self.buffer.give(progress_chunk(self._of.decoding.schema, last))
             self._at, self._since_ms = MessagePosition(last), None
         return self._split.end is not None
 
@@ -179,7 +159,7 @@ class StreamReading:
                 hint="to read the messages that exist now, start the job anew, without a checkpoint",
             )
         if self._is_behind and ends.first > after + 1:
-            self._buffer.count("removed")
+            self.buffer.count("removed")
             if not self._of.continues:
                 raise InputError(
                     f"the stream {stream!r} has removed the messages {after + 1} to {ends.first - 1}, "

@@ -13,7 +13,7 @@ from rheos.connectors.nats.session import LOGGER, NatsConnection, NatsSession
 from rheos.connectors.nats.subjects import any_subject
 from rheos.connectors.outage_patience import Patience
 from rheos.connectors.row_payloads import RowPayloads
-from rheos.core.errors import InputError, UnavailableError
+from rheos.core.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,8 @@ class NatsTarget:
             return await api.stream_info(name)
 
         session = NatsSession(self.options, self.doing)
-        patience = Patience(retry_for_ms, lambda: None, LOGGER)
         try:
-            while True:
-                try:
-                    found = session.call(asked)
-                except UnavailableError as error:
-                    patience.spend(error)
-                else:
-                    patience.restore()
-                    return found
+            return Patience(retry_for_ms, lambda: None, LOGGER).ask(lambda: session.call(asked))
         except InputError:
             raise InputError(
                 f"{self.doing}, at {self.options.address}: no stream stores the subject {subject!r}",

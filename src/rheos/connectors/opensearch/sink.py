@@ -21,7 +21,7 @@ from rheos.connectors.outage_patience import Patience
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.connectors.schemas import check_changes_key
-from rheos.core.errors import ProgramError, UnavailableError
+from rheos.core.errors import ProgramError
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.protocol.elements import Batch
 from rheos.core.site import located_at_call
@@ -127,15 +127,11 @@ class OpenSearchSink(SpillingSink):
         connection = Connection(self.endpoint)
         patience = Patience(self.retry_for_ms, lambda: None, LOGGER)
         try:
-            while True:
-                try:
-                    # It is not an error if the index does not exist yet.
-                    connection.ask("HEAD", f"/{self.index}")
-                    return self
-                except UnavailableError as error:
-                    patience.spend(error)
+            # It is not an error if the index does not exist yet.
+            patience.ask(lambda: connection.ask("HEAD", f"/{self.index}"))
         finally:
             connection.close()
+        return self
 
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         return OpenSearchDelivery(self, schema, count, patience_ms)

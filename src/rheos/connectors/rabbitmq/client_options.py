@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from rheos.connectors.client_options import checked_options
 from rheos.connectors.rabbitmq.registration import CONNECTOR
 from rheos.connectors.tls_files import TLS_OPTIONS, tls_context
 from rheos.connectors.urls import url_parts
@@ -22,6 +23,7 @@ _URL = (
 _PORTS = {"amqp": 5672, "amqps": 5671}
 ANSWER_S = 5.0
 """Seconds that the server has to answer."""
+_TLS = 'write options={"tls_ca_file": "/etc/ssl/ca.pem"}'
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,23 +40,13 @@ class RabbitmqOptions:
         parts = url_parts(url, tuple(_PORTS), "a RabbitMQ server", _URL)
         if parts.hostname is None or "/" in parts.path[1:] or parts.query or parts.fragment:
             raise ProgramError("url= does not consist of a host, a port and a vhost", hint=_URL)
-        if options is not None and not isinstance(options, Mapping):
-            raise ProgramError(
-                f"options= must be a dict, not a {type(options).__name__}",
-                hint='write options={"tls_ca_file": "/etc/ssl/ca.pem"}',
-            )
-        for name, value in (options or {}).items():
-            if name not in TLS_OPTIONS:
-                known = ", ".join(TLS_OPTIONS)
-                raise ProgramError(f"unknown option {name!r}", hint=f"the options are {known}")
-            if not isinstance(value, str) or not value:
-                raise ProgramError(f"the option {name!r} must be the path of a file", hint=_URL)
-        if options and parts.scheme != "amqps":
+        files = checked_options(options, TLS_OPTIONS, "the path of a file", _TLS, _URL)
+        if files and parts.scheme != "amqps":
             raise ProgramError(
                 "options= has files for TLS, but url= does not use TLS",
                 hint='write "amqps://host:5671"',
             )
-        return cls(url, tuple(sorted((options or {}).items())))
+        return cls(url, files)
 
     @property
     def address(self) -> str:

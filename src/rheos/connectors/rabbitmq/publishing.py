@@ -9,11 +9,9 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from rheos.connectors.name_patterns import NamePattern, NameSyntax
-from rheos.connectors.outage_patience import Patience
 from rheos.connectors.rabbitmq.client_options import ANSWER_S, RabbitmqOptions, client
-from rheos.connectors.rabbitmq.session import LOGGER, RabbitmqConnection, RabbitmqSession
-from rheos.connectors.row_payloads import PayloadEncoder, RowPayloads, pieces
-from rheos.connectors.spilling import Count, TargetDelivery
+from rheos.connectors.rabbitmq.session import RabbitmqConnection, RabbitmqSession
+from rheos.connectors.row_payloads import PayloadEncoder, RowPayloads
 from rheos.core.connectors.schemas import shown_row
 from rheos.core.errors import InputError, UnavailableError
 from rheos.core.protocol.elements import Batch
@@ -179,35 +177,3 @@ class RabbitmqPublishing:
         """Close the connection. A later call opens another."""
         self._messages = None
         self._session.close()
-
-
-class RabbitmqDelivery(TargetDelivery):
-    """Publishes rows and retries, at least once."""
-
-    def __init__(
-        self, target: RabbitmqTarget, schema: pa.Schema, count: Count, patience_ms: int
-    ) -> None:
-        self._publishing = RabbitmqPublishing(target, schema)
-        self._patience = Patience(patience_ms, lambda: count("retries", 1), LOGGER)
-
-    def write(self, batch: Batch) -> None:
-        for rows in pieces(batch):
-            self._publish(rows)
-            self.settled_rows += rows.num_rows
-
-    def _publish(self, rows: Batch) -> None:
-        self._patience.begin()
-        while True:
-            try:
-                self._publishing.publish(rows)
-            except UnavailableError as error:
-                self._patience.spend(error)
-            else:
-                self._patience.restore()
-                return
-
-    def settle(self) -> None:
-        """Every row was confirmed by `write`."""
-
-    def close(self) -> None:
-        self._publishing.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,16 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rheos.connectors.calls.outside_calls import thread
 from rheos.connectors.chunk_buffer import ChunkBuffer
 from rheos.connectors.message_chunks import MessagePosition, MessageReader
 from rheos.connectors.message_decoding import PayloadDecoding
-from rheos.connectors.outage_patience import Patience
 from rheos.connectors.rabbitmq.client_options import RabbitmqOptions
 from rheos.connectors.rabbitmq.session import LOGGER, RabbitmqConnection, RabbitmqSession
+from rheos.connectors.reading_thread import ReadingThread
 from rheos.core.connectors.contract import ReaderContext
 from rheos.core.connectors.rejected_records import rejected_schema
-from rheos.core.errors import InputError, RheosError, UnavailableError, unexpected
+from rheos.core.errors import InputError
 
 FIELDS: Mapping[str, pa.DataType] = {
     "exchange": pa.string(),
@@ -36,7 +34,6 @@ _HEARTBEAT_S = 30
 _STREAM_OFFSET = "x-stream-offset"
 _WAIT_S = 0.1
 _ROOM_WITHIN_S = 1.0
-_END_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -128,7 +125,7 @@ class QueueConsumer:
         self._arrives.set()
 
 
-class QueueReading:
+class QueueReading(ReadingThread):
     """Reading of one queue in a thread.
 
     Args:
@@ -140,6 +137,7 @@ class QueueReading:
     def __init__(
         self, of: QueueRows, queue: str, position: MessagePosition | None, ctx: ReaderContext
     ) -> None:
+        super().__init__("rheos-rabbitmq", ctx, of.retry_for_ms, LOGGER)
         self._of = of
         self._queue = queue
         self._ctx = ctx
@@ -148,57 +146,35 @@ class QueueReading:
         self._complete = self._number
         """Number of the last message to acknowledge."""
         self._begin = MessagePosition(self._number)
-        self._buffer = ChunkBuffer(ctx)
         self._decoder = of.decoding.decoder()
         self._session = RabbitmqSession(of.options, f"the queue {queue!r} cannot be read", _HEARTBEAT_S)
-        self._patience = Patience(of.retry_for_ms, lambda: self._buffer.count("retries"), LOGGER)
-        self._thread: threading.Thread | None = None
 
     def start(self) -> QueueReader:
         """Start the thread, and return the reader of its rows."""
-        self._thread = thread(self._run, "rheos-rabbitmq")
-        reader = QueueReader(self, self._buffer, self._begin, self._ctx, self._queue)
-        self._thread.start()
+        reader = QueueReader(self, self.buffer, self._begin, self._ctx, self._queue)
+        self.run()
         return reader
 
     def acknowledge(self, number: int) -> None:
         """Let the thread acknowledge all messages up to a number."""
         self._complete = max(self._complete, number)
 
-    def close(self) -> None:
-        """End the thread. The server delivers again what was not acknowledged."""
-        self._buffer.close()
-        if self._thread is not None:
-            self._thread.join(_END_WITHIN_S)
-
     # --- in the thread
     # ------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        failed: RheosError | None = None
-        try:
-            while not self._buffer.is_closing:
-                try:
-                    self._read()
-                except UnavailableError as error:
-                    self._patience.spend(error)
-        except RheosError as error:
-            failed = error
-        except Exception as error:
-            failed = unexpected(error)
+    def disconnect(self) -> None:
         self._session.close()
-        self._buffer.end(failed)
 
-    def _read(self) -> None:
+    def read(self) -> None:
         """Read until the buffer is closed."""
         consumer = QueueConsumer(self._queue, self._of.prefetch)
         self._session.call(consumer.open)
-        self._patience.restore()
+        self.patience.restore()
         before = self._number
         """Number of the last message of earlier connections: deliveries are numbered after it."""
         acknowledged = before
-        while not self._buffer.is_closing:
-            if not self._buffer.wait_for_room(_ROOM_WITHIN_S):
+        while not self.buffer.is_closing:
+            if not self.buffer.wait_for_room(_ROOM_WITHIN_S):
                 continue
             complete = max(self._complete, acknowledged)
             delivered = complete - before if complete > acknowledged else 0
@@ -216,7 +192,7 @@ class QueueReading:
         payloads = [message.payload for message in arrived]
         field = partial(_column, messages=arrived)
         decoding = self._of.decoding
-        self._buffer.give(decoding.chunk(self._queue, numbers, payloads, field, self._decoder, before))
+        self.buffer.give(decoding.chunk(self._queue, numbers, payloads, field, self._decoder, before))
 
 
 def _column(name: str, messages: Sequence[QueueMessage]) -> pa.Array:

@@ -7,13 +7,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
-from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCalls
 from rheos.connectors.calls.client_loop import CLOSE_S, ClientLoop
+from rheos.connectors.calls.client_session import ClientSession
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.rabbitmq.client_options import ANSWER_S, RabbitmqOptions, client, rabbitmq_error
-from rheos.core.errors import UnavailableError
+from rheos.core.errors import RheosError
 
 T = TypeVar("T")
 
@@ -117,70 +118,21 @@ class RabbitmqConnection:
         self.on_lost()
 
 
-class RabbitmqSession:
-    """Connection that is opened by the first call, and again after an error.
+class RabbitmqSession(ClientSession[RabbitmqConnection]):
+    """Session with the server of `options`.
 
     Args:
-        doing: begins the messages of errors: "the queue 'a' cannot be read".
         heartbeat_s: interval of the signs of life; 0 if calls may be far apart.
     """
 
     def __init__(self, options: RabbitmqOptions, doing: str, heartbeat_s: int = 0) -> None:
-        self._options = options
-        self._doing = doing
-        self._heartbeat_s = heartbeat_s
-        self._connection: RabbitmqConnection | None = None
-        self._calls = BoundedCalls()
+        def translated(error: BaseException) -> RheosError:
+            return rabbitmq_error(error, doing, options)
+
+        connect = partial(RabbitmqConnection, options, heartbeat_s)
+        super().__init__(connect, REQUESTS, doing, options.address, translated)
 
     @property
     def is_lost(self) -> bool:
         """Return whether the connection of an earlier call was closed by the server."""
-        return self._connection is not None and self._connection.lost is not None
-
-    def call(self, work: Callable[[RabbitmqConnection], Awaitable[T]]) -> T:
-        """Return the result of a coroutine.
-
-        Args:
-            work: Creates the coroutine. It is passed the open connection.
-
-        Returns:
-            Its result.
-
-        Raises:
-            RheosError: It failed. Another call opens another connection.
-        """
-        connection = self._connection = self._connection or RabbitmqConnection(
-            self._options, self._heartbeat_s
-        )
-        limit_s = REQUESTS.limit_s
-
-        def run() -> T:
-            try:
-                return connection.run(work, limit_s)
-            except BaseException:
-                connection.close()
-                raise
-
-        try:
-            # The coroutine has a limit of its own. The second one is for a library that blocks.
-            return self._calls.run(
-                f"RabbitMQ at {self._options.address}", limit_s + 2 * CLOSE_S, lambda progressed: run()
-            )
-        except AbandonedCallError as error:
-            self._connection = None
-            raise UnavailableError(f"{self._doing}: {error.what}", hint=error.hint) from None
-        except BaseException as error:
-            self._connection = None
-            raise rabbitmq_error(error, self._doing, self._options) from None
-
-    def close(self) -> None:
-        """Close the connection. A later call opens another."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(UnavailableError):
-                self._calls.run(
-                    f"RabbitMQ at {self._options.address}",
-                    REQUESTS.limit_s,
-                    lambda progressed: connection.close(),
-                )
-        self._calls.close()
+        return self.connection is not None and self.connection.lost is not None

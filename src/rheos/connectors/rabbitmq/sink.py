@@ -8,20 +8,20 @@ from typing import Any, get_args
 
 import pyarrow as pa
 
+from rheos.connectors.confirmed_delivery import ConfirmedDelivery
 from rheos.connectors.name_patterns import NamePattern
 from rheos.connectors.outage_patience import Patience
 from rheos.connectors.rabbitmq.client_options import RabbitmqOptions, client
 from rheos.connectors.rabbitmq.publishing import (
     ROUTING_KEYS,
     OnUnrouted,
-    RabbitmqDelivery,
     RabbitmqPublishing,
     RabbitmqTarget,
 )
 from rheos.connectors.rabbitmq.session import LOGGER
 from rheos.connectors.row_payloads import RowPayloads
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
-from rheos.core.errors import ProgramError, UnavailableError
+from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.site import located_at_call
@@ -102,21 +102,15 @@ class RabbitmqSink(SpillingSink):
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> RabbitmqSink:
         publishing = RabbitmqPublishing(self.target, schema)
-        patience = Patience(self.retry_for_ms, lambda: None, LOGGER)
         try:
-            while True:
-                try:
-                    publishing.open()
-                except UnavailableError as error:
-                    patience.spend(error)
-                else:
-                    patience.restore()
-                    return self
+            Patience(self.retry_for_ms, lambda: None, LOGGER).ask(publishing.open)
         finally:
             publishing.close()
+        return self
 
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
-        return RabbitmqDelivery(self.target, schema, count, patience_ms)
+        publishing = RabbitmqPublishing(self.target, schema)
+        return ConfirmedDelivery(publishing, count, patience_ms, LOGGER)
 
     def describe(self) -> str:
         target = self.target
