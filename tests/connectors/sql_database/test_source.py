@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -120,6 +121,14 @@ def test_wrong_arguments_are_errors_with_the_users_line(sqlite: TestDatabase) ->
             rh.sql_database.source(url=sqlite.url, **arguments)
         assert raised.value.site is not None
         assert raised.value.site.file == __file__
+
+
+def test_reading_creates_no_file(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/mistyped.db"
+    for read in (rh.sql_database.source, rh.sql_database.lookup):
+        with pytest.raises(ConfigurationError, match=r"mistyped\.db of SQLite does not exist"):
+            read("t", url=url, key="id")
+    assert not list(tmp_path.iterdir())
 
 
 def test_sql_reads_a_table_of_jdbc_in_partitions(sqlite: TestDatabase) -> None:

@@ -179,8 +179,20 @@ class DatabaseAddress:
                 hint=f"pip install '{install}', on the driver and on every worker",
             ) from None
 
-    def connected(self) -> Any:
-        """Open a connection with the settings that the sink relies on. Raises SQLAlchemy's errors."""
+    def connected(self, creates: bool = True) -> Any:
+        """Open a connection with the settings that the sink relies on. Raises SQLAlchemy's errors.
+
+        Args:
+            creates: Whether a file of SQLite that does not exist is created. Otherwise it is a
+                ConfigurationError.
+
+        Returns:
+            The connection.
+        """
+        if self.backend is DatabaseSystem.SQLITE and not creates and not os.path.exists(str(self)):
+            raise ConfigurationError(
+                f"the file {self} of SQLite does not exist", hint="correct its path in url="
+            )
         try:
             connection = self.engine().connect()
         except TypeError as error:

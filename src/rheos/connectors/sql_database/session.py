@@ -44,15 +44,23 @@ class DatabaseSession:
     """A connection that is opened by its first call, and again after an error. One thread at a time may
     use it."""
 
-    def __init__(self, address: DatabaseAddress, doing: str, limits: OutsideCall = TRANSACTION) -> None:
+    def __init__(
+        self,
+        address: DatabaseAddress,
+        doing: str,
+        limits: OutsideCall = TRANSACTION,
+        creates: bool = False,
+    ) -> None:
         """Create a session.
 
         Args:
             address: the database, and login.
             doing: beginning of error messages: "the table 't' cannot be written".
             limits: the kind of its calls, with their time limit.
+            creates: whether a file of SQLite that does not exist is created.
         """
         self._address = address
+        self._creates = creates
         self._doing = doing
         self._limit_s = limits.limit_s
         self._calls = BoundedCalls()
@@ -68,7 +76,7 @@ class DatabaseSession:
 
         def call(progressed: Progressed) -> T:
             if held[0] is None:
-                held[0] = self._address.connected()
+                held[0] = self._address.connected(self._creates)
             try:
                 result = work(held[0], progressed)
             except BaseException:

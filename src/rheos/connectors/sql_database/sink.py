@@ -109,7 +109,8 @@ class SqlDatabaseSink(Sink):
             make_ledger(connection, self.schema)
             return DatabaseTarget(self.address, self.key, table, self.gone)
 
-        session = DatabaseSession(self.address, f"the table {self.table} cannot be inspected")
+        doing = f"the table {self.table} cannot be inspected"
+        session = DatabaseSession(self.address, doing, creates=True)
         try:
             return replace(self, target=session.do(found))
         finally:
