@@ -11,21 +11,165 @@ those whose checkpoint was complete, but that were not acknowledged yet, are rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+import logging
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
 
-from rheos.connectors.message_chunks import MessagePosition
-from rheos.core.connectors.contract import SourceClient
+import numpy as np
+import pyarrow as pa
+
+from rheos.connectors.message_chunks import MessagePosition, MessageReader
+from rheos.connectors.message_decoding import PayloadDecoding
+from rheos.connectors.reading_thread import ReadingThread
+from rheos.core.connectors.contract import (
+    Polled,
+    ReaderContext,
+    Source,
+    SourceClient,
+    Split,
+    SplitReader,
+)
 
 
-class AcknowledgedReading(Protocol):
-    """Reading of one split. Its thread acknowledges messages."""
+@dataclass(frozen=True, kw_only=True)
+class AcknowledgedRows:
+    """Configuration of the rows to read. Frozen: it is sent to the workers."""
+
+    decoding: PayloadDecoding
+    retry_for_ms: int
+    at_checkpoints: bool = True
+    """Whether messages are acknowledged at checkpoints, not when they are read."""
+
+
+@dataclass(frozen=True)
+class AcknowledgingSource(Source):
+    """Source whose messages are acknowledged. Subclasses list the splits, and begin to read one."""
+
+    of: AcknowledgedRows
+    record: type | None
+    """Class of the records; None if they have columns that it lacks."""
+    schema: pa.Schema = field(init=False)
+    bounded: ClassVar[bool] = False  # type: ignore[misc]
+    rejected: ClassVar[pa.Schema]
+    """Columns of rejected records: the split, the number of the message, and the record."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", self.of.decoding.schema)
+
+    @abstractmethod
+    def reading(
+        self, split: Split, position: MessagePosition | None, ctx: ReaderContext
+    ) -> AcknowledgedReading:
+        """Return the reading of a split, which has not begun."""
+
+    def record_class(self) -> type | None:
+        return self.record
+
+    def rejected_schema(self) -> pa.Schema | None:
+        return self.rejected if self.of.decoding.on_error == "skip" else None
+
+    def client(self, ctx: ReaderContext) -> SourceClient | None:
+        return AcknowledgingClient()
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        assert isinstance(ctx.client, AcknowledgingClient)
+        at = None if position is None else MessagePosition.decode(position)
+        reading = self.reading(split, at, ctx)
+        ctx.client.add(split.id, reading)
+        reader = AcknowledgingReader(reading, split.id, self.of, ctx, self.rejected)
+        reading.run()
+        return reader
+
+
+class AcknowledgedReading(ReadingThread):
+    """Reading of one split in a thread, which acknowledges the messages. It numbers them.
+
+    Args:
+        name: name of the thread.
+        split: name of the split, for errors.
+        of: the rows.
+        position: position of a checkpoint; None for a new job. Numbers of messages continue after it.
+        ctx: context of the reader.
+        logger: receives the reason of an outage.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        split: str,
+        of: AcknowledgedRows,
+        position: MessagePosition | None,
+        ctx: ReaderContext,
+        logger: logging.Logger,
+    ) -> None:
+        super().__init__(name, ctx, of.retry_for_ms, logger)
+        self._split = split
+        self._decoding = of.decoding
+        self._decoder = of.decoding.decoder()
+        self.begin = MessagePosition(0 if position is None else position.after)
+        """Position of the first message."""
+        self.number = self.begin.after
+        """Number of the last message that was received. Only the thread uses it."""
+        self._complete = self.number
+        self._lock = threading.Lock()
+        """Lock for `_complete`."""
 
     def acknowledge(self, number: int) -> None:
         """Let the thread acknowledge all messages up to a number. Any thread may call it."""
+        with self._lock:
+            self._complete = max(self._complete, number)
+
+    # --- in the thread
+    # ------------------------------------------------------------------------------
+
+    @property
+    def complete(self) -> int:
+        """Number of the last message to acknowledge."""
+        return self._complete
+
+    def give(self, payloads: Sequence[bytes], field: Callable[[str], pa.Array]) -> None:
+        """Number and decode messages, and enqueue their rows.
+
+        Args:
+            payloads: Their payloads, of which there is at least one.
+            field: Returns a field of all messages by its name.
+
+        Raises:
+            InputError: One cannot be decoded, and `on_error` is "fail".
+        """
+        before = MessagePosition(self.number)
+        self.number += len(payloads)
+        numbers = np.arange(before.after + 1, self.number + 1, dtype=np.int64)
+        decoding = self._decoding
+        self.buffer.give(decoding.chunk(self._split, numbers, payloads, field, self._decoder, before))
+
+
+class AcknowledgingReader(MessageReader):
+    """Reader of one split."""
+
+    def __init__(
+        self,
+        reading: AcknowledgedReading,
+        split: str,
+        of: AcknowledgedRows,
+        ctx: ReaderContext,
+        rejected: pa.Schema,
+    ) -> None:
+        super().__init__(reading.buffer, reading.begin, ctx, split, "message", rejected)
+        self._reading = reading
+        self._at_checkpoints = of.at_checkpoints
+
+    def poll(self, max_rows: int) -> Polled:
+        polled = super().poll(max_rows)
+        if not self._at_checkpoints and isinstance(self._position, MessagePosition):
+            self._reading.acknowledge(self._position.after)
+        return polled
 
     def close(self) -> None:
-        """End the thread."""
+        self._reading.close()
 
 
 class AcknowledgingClient(SourceClient):

@@ -301,6 +301,7 @@ ASKS_NOBODY = {
     "_Clients": "of a hybrid source: made of other clients",
     "MqttSource": "its thread asks (`ANSWERS`), as MqttSink does",
     "RabbitmqSource": "its thread asks (`REQUESTS`), as RabbitmqSink does",
+    "AcknowledgingSource": "the base of the two above",
     "AcknowledgingClient": "its readers' threads acknowledge",
     "WebhookSource": "others ask it",
     "Webhook": "others ask it",

@@ -4,19 +4,19 @@ checkpoints."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 import pyarrow as pa
 
-from rheos.connectors.acknowledging import AcknowledgingClient
+from rheos.connectors.acknowledging import AcknowledgingSource
 from rheos.connectors.message_chunks import MessagePosition
 from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.mqtt.client_options import MqttOptions, client
 from rheos.connectors.mqtt.subscription import FIELDS, REJECTED, MqttReading, SubscribedRows
 from rheos.connectors.mqtt.topics import topic_filters
 from rheos.connectors.user_formats import check_format, declared_rows
-from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
+from rheos.core.connectors.contract import ReaderContext, Split
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
@@ -104,56 +104,40 @@ def source(
     rows, record = declared_rows(check_format(format), schema)
     decoding = PayloadDecoding.of(format, rows, metadata or {}, on_error, FIELDS)
     of = SubscribedRows(
-        MqttOptions.of(url, options),
-        decoding,
-        topic_filters(topic),
-        client_id,
-        keeps_s,
-        acknowledge == "checkpoint",
-        bool(retained),
-        duration_ms(retry_for),
+        options=MqttOptions.of(url, options),
+        decoding=decoding,
+        filters=topic_filters(topic),
+        client_id=client_id,
+        keeps_s=keeps_s,
+        at_checkpoints=acknowledge == "checkpoint",
+        retained=bool(retained),
+        retry_for_ms=duration_ms(retry_for),
     )
     return MqttSource(of, record if decoding.schema == rows else None)
 
 
 @dataclass(frozen=True)
-class MqttSource(Source):
+class MqttSource(AcknowledgingSource):
     """Source that `mqtt.source` creates."""
 
     of: SubscribedRows
-    record: type | None
-    schema: pa.Schema = field(init=False)
-    bounded: ClassVar[bool] = False  # type: ignore[misc]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "schema", self.of.decoding.schema)
-
-    def record_class(self) -> type | None:
-        return self.record
-
-    def rejected_schema(self) -> pa.Schema | None:
-        return REJECTED if self.of.decoding.on_error == "skip" else None
+    rejected: ClassVar[pa.Schema] = REJECTED
 
     def only_reader(self) -> str | None:
         return "the broker sends the messages of a client id to one client"
 
     def lost_by_failure(self) -> str | None:
-        if self.of.waits:
+        if self.of.at_checkpoints:
             return None
         return "messages since the last checkpoint, because they are acknowledged when they are read"
 
     def splits(self) -> Sequence[Split]:
         return [Split(self.of.client_id)]
 
-    def client(self, ctx: ReaderContext) -> SourceClient | None:
-        return AcknowledgingClient()
-
-    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        assert isinstance(ctx.client, AcknowledgingClient)
-        at = None if position is None else MessagePosition.decode(position)
-        reading = MqttReading(self.of, at, ctx)
-        ctx.client.add(split.id, reading)
-        return reading.start()
+    def reading(
+        self, split: Split, position: MessagePosition | None, ctx: ReaderContext
+    ) -> MqttReading:
+        return MqttReading(self.of, position, ctx)
 
     def describe(self) -> str:
         return f"MQTT topic {', '.join(self.of.filters)} at {self.of.options.address}"

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
-from rheos.connectors.chunk_buffer import ChunkBuffer
-from rheos.connectors.message_chunks import MessagePosition, MessageReader
-from rheos.connectors.message_decoding import PayloadDecoding
+from rheos.connectors.acknowledging import AcknowledgedReading, AcknowledgedRows
+from rheos.connectors.message_chunks import MessagePosition
 from rheos.connectors.mqtt.client_options import MqttOptions
 from rheos.connectors.mqtt.connection import LOGGER, MqttConnection, MqttMessage
-from rheos.connectors.reading_thread import ReadingThread
-from rheos.core.connectors.contract import Polled, ReaderContext
+from rheos.core.connectors.contract import ReaderContext
 from rheos.core.connectors.rejected_records import rejected_schema
 
 FIELDS: Mapping[str, pa.DataType] = {"retained": pa.bool_(), "topic": pa.string()}
@@ -32,21 +28,17 @@ _WAIT_S = 0.1
 _ROOM_WITHIN_S = 0.5
 
 
-@dataclass(frozen=True)
-class SubscribedRows:
+@dataclass(frozen=True, kw_only=True)
+class SubscribedRows(AcknowledgedRows):
     """Configuration of a subscription. Frozen: it is sent to the workers."""
 
     options: MqttOptions
-    decoding: PayloadDecoding
     filters: tuple[str, ...]
     client_id: str
     keeps_s: int
     """Seconds for which the broker keeps messages while the job is down."""
-    waits: bool
-    """Whether messages are acknowledged at checkpoints, not when they are read."""
     retained: bool
     """Whether a new subscription receives the retained messages."""
-    retry_for_ms: int
 
 
 @dataclass(slots=True)
@@ -110,41 +102,22 @@ class UnacknowledgedMessages:
         return found
 
 
-class MqttReading(ReadingThread):
+class MqttReading(AcknowledgedReading):
     """Reading of one subscription in a thread.
 
     Args:
         of: the rows.
-        position: position of a checkpoint; None for a new job. Numbers of messages continue after it.
+        position: position of a checkpoint; None for a new job.
+        ctx: context of the reader.
     """
 
     def __init__(
         self, of: SubscribedRows, position: MessagePosition | None, ctx: ReaderContext
     ) -> None:
-        super().__init__("rheos-mqtt", ctx, of.retry_for_ms, LOGGER)
+        super().__init__("rheos-mqtt", of.client_id, of, position, ctx, LOGGER)
         self._of = of
-        self._ctx = ctx
-        self._number = 0 if position is None else position.after
-        """Number of the last message that was received."""
-        self._complete = self._number
-        """Number of the last message to acknowledge."""
-        self._lock = threading.Lock()
-        """Lock for `_complete`."""
-        self._begin = MessagePosition(self._number)
         self._unacknowledged = UnacknowledgedMessages()
-        self._decoder = of.decoding.decoder()
         self._doing = f"the topic {', '.join(of.filters)} cannot be read"
-
-    def start(self) -> MqttReader:
-        """Start the thread, and return the reader of its rows."""
-        reader = MqttReader(self, self.buffer, self._begin, self._ctx, self._of)
-        self.run()
-        return reader
-
-    def acknowledge(self, number: int) -> None:
-        """Let the thread acknowledge all messages up to a number."""
-        with self._lock:
-            self._complete = max(self._complete, number)
 
     # --- in the thread
     # ------------------------------------------------------------------------------
@@ -175,20 +148,13 @@ class MqttReading(ReadingThread):
     def _give(self, arrived: Sequence[MqttMessage]) -> None:
         new: list[MqttMessage] = []
         for message in arrived:
-            if self._unacknowledged.is_new(message, self._number + len(new) + 1):
+            if self._unacknowledged.is_new(message, self.number + len(new) + 1):
                 new.append(message)
-        if not new:
-            return
-        before = MessagePosition(self._number)
-        self._number += len(new)
-        numbers = np.arange(before.after + 1, self._number + 1, dtype=np.int64)
-        payloads = [message.payload for message in new]
-        field = partial(_column, messages=new)
-        decoding, name = self._of.decoding, self._of.client_id
-        self.buffer.give(decoding.chunk(name, numbers, payloads, field, self._decoder, before))
+        if new:
+            self.give([message.payload for message in new], partial(_column, messages=new))
 
     def _acknowledge(self, connection: MqttConnection) -> None:
-        for packet in self._unacknowledged.taken_to(self._complete):
+        for packet in self._unacknowledged.taken_to(self.complete):
             connection.acknowledge(packet)
 
 
@@ -196,28 +162,3 @@ def _column(name: str, messages: Sequence[MqttMessage]) -> pa.Array:
     if name == "topic":
         return pa.array([message.topic for message in messages], pa.string())
     return pa.array([message.retained for message in messages], pa.bool_())
-
-
-class MqttReader(MessageReader):
-    """Reader of one subscription."""
-
-    def __init__(
-        self,
-        reading: MqttReading,
-        buffer: ChunkBuffer,
-        position: MessagePosition,
-        ctx: ReaderContext,
-        of: SubscribedRows,
-    ) -> None:
-        super().__init__(buffer, position, ctx, of.client_id, "message", REJECTED)
-        self._reading = reading
-        self._waits = of.waits
-
-    def poll(self, max_rows: int) -> Polled:
-        polled = super().poll(max_rows)
-        if not self._waits and isinstance(self._position, MessagePosition):
-            self._reading.acknowledge(self._position.after)
-        return polled
-
-    def close(self) -> None:
-        self._reading.close()

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from rheos.connectors.chunk_buffer import ChunkBuffer
-from rheos.connectors.message_chunks import MessagePosition, MessageReader
-from rheos.connectors.message_decoding import PayloadDecoding
+from rheos.connectors.acknowledging import AcknowledgedReading, AcknowledgedRows
+from rheos.connectors.message_chunks import MessagePosition
 from rheos.connectors.rabbitmq.client_options import RabbitmqOptions
 from rheos.connectors.rabbitmq.session import LOGGER, RabbitmqConnection, RabbitmqSession
-from rheos.connectors.reading_thread import ReadingThread
 from rheos.core.connectors.contract import ReaderContext
 from rheos.core.connectors.rejected_records import rejected_schema
 from rheos.core.errors import InputError
@@ -36,14 +33,12 @@ _WAIT_S = 0.1
 _ROOM_WITHIN_S = 1.0
 
 
-@dataclass(frozen=True)
-class QueueRows:
+@dataclass(frozen=True, kw_only=True)
+class QueueRows(AcknowledgedRows):
     """Configuration of the rows to read. Frozen: it is sent to the workers."""
 
     options: RabbitmqOptions
-    decoding: PayloadDecoding
     prefetch: int
-    retry_for_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,39 +120,23 @@ class QueueConsumer:
         self._arrives.set()
 
 
-class QueueReading(ReadingThread):
+class QueueReading(AcknowledgedReading):
     """Reading of one queue in a thread.
 
     Args:
         of: the rows.
         queue: name of the queue.
-        position: position of a checkpoint; None for a new job. Numbers of messages continue after it.
+        position: position of a checkpoint; None for a new job.
+        ctx: context of the reader.
     """
 
     def __init__(
         self, of: QueueRows, queue: str, position: MessagePosition | None, ctx: ReaderContext
     ) -> None:
-        super().__init__("rheos-rabbitmq", ctx, of.retry_for_ms, LOGGER)
-        self._of = of
+        super().__init__("rheos-rabbitmq", queue, of, position, ctx, LOGGER)
         self._queue = queue
-        self._ctx = ctx
-        self._number = 0 if position is None else position.after
-        """Number of the last message that was received."""
-        self._complete = self._number
-        """Number of the last message to acknowledge."""
-        self._begin = MessagePosition(self._number)
-        self._decoder = of.decoding.decoder()
+        self._prefetch = of.prefetch
         self._session = RabbitmqSession(of.options, f"the queue {queue!r} cannot be read", _HEARTBEAT_S)
-
-    def start(self) -> QueueReader:
-        """Start the thread, and return the reader of its rows."""
-        reader = QueueReader(self, self.buffer, self._begin, self._ctx, self._queue)
-        self.run()
-        return reader
-
-    def acknowledge(self, number: int) -> None:
-        """Let the thread acknowledge all messages up to a number."""
-        self._complete = max(self._complete, number)
 
     # --- in the thread
     # ------------------------------------------------------------------------------
@@ -167,51 +146,24 @@ class QueueReading(ReadingThread):
 
     def read(self) -> None:
         """Read until the buffer is closed."""
-        consumer = QueueConsumer(self._queue, self._of.prefetch)
+        consumer = QueueConsumer(self._queue, self._prefetch)
         self._session.call(consumer.open)
         self.patience.restore()
-        before = self._number
+        before = self.number
         """Number of the last message of earlier connections: deliveries are numbered after it."""
         acknowledged = before
         while not self.buffer.is_closing:
             if not self.buffer.wait_for_room(_ROOM_WITHIN_S):
                 continue
-            complete = max(self._complete, acknowledged)
+            complete = max(self.complete, acknowledged)
             delivered = complete - before if complete > acknowledged else 0
             arrived = self._session.call(partial(consumer.take, delivered=delivered))
             acknowledged = complete
             if arrived:
-                self._give(arrived)
-        if self._complete > acknowledged:
-            self._session.call(partial(consumer.take, delivered=self._complete - before))
-
-    def _give(self, arrived: Sequence[QueueMessage]) -> None:
-        before = MessagePosition(self._number)
-        self._number += len(arrived)
-        numbers = np.arange(before.after + 1, self._number + 1, dtype=np.int64)
-        payloads = [message.payload for message in arrived]
-        field = partial(_column, messages=arrived)
-        decoding = self._of.decoding
-        self.buffer.give(decoding.chunk(self._queue, numbers, payloads, field, self._decoder, before))
+                self.give([each.payload for each in arrived], partial(_column, messages=arrived))
+        if (complete := self.complete) > acknowledged:
+            self._session.call(partial(consumer.take, delivered=complete - before))
 
 
 def _column(name: str, messages: Sequence[QueueMessage]) -> pa.Array:
     return pa.array([getattr(message, name) for message in messages], FIELDS[name])
-
-
-class QueueReader(MessageReader):
-    """Reader of one queue."""
-
-    def __init__(
-        self,
-        reading: QueueReading,
-        buffer: ChunkBuffer,
-        position: MessagePosition,
-        ctx: ReaderContext,
-        queue: str,
-    ) -> None:
-        super().__init__(buffer, position, ctx, queue, "message", REJECTED)
-        self._reading = reading
-
-    def close(self) -> None:
-        self._reading.close()

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rheos.connectors.acknowledging import AcknowledgingClient
+from rheos.connectors.acknowledging import AcknowledgingSource
 from rheos.connectors.message_chunks import MessagePosition
 from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.rabbitmq.client_options import RabbitmqOptions, client
 from rheos.connectors.rabbitmq.queue_reading import FIELDS, REJECTED, QueueReading, QueueRows
 from rheos.connectors.user_formats import check_format, declared_rows
-from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
+from rheos.core.connectors.contract import ReaderContext, Split
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
@@ -83,8 +83,13 @@ def source(
         )
     rows, record = declared_rows(check_format(format), schema)
     decoding = PayloadDecoding.of(format, rows, metadata or {}, on_error, FIELDS)
-    of = QueueRows(RabbitmqOptions.of(url, options), decoding, prefetch, duration_ms(retry_for))
-    return RabbitmqSource(of, names, record if decoding.schema == rows else None)
+    of = QueueRows(
+        options=RabbitmqOptions.of(url, options),
+        decoding=decoding,
+        prefetch=prefetch,
+        retry_for_ms=duration_ms(retry_for),
+    )
+    return RabbitmqSource(of, record if decoding.schema == rows else None, names)
 
 
 def _is_name(name: Any) -> bool:
@@ -93,23 +98,12 @@ def _is_name(name: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class RabbitmqSource(Source):
+class RabbitmqSource(AcknowledgingSource):
     """Source that `rabbitmq.source` creates."""
 
     of: QueueRows
     queues: tuple[str, ...]
-    record: type | None
-    schema: pa.Schema = field(init=False)
-    bounded: ClassVar[bool] = False  # type: ignore[misc]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "schema", self.of.decoding.schema)
-
-    def record_class(self) -> type | None:
-        return self.record
-
-    def rejected_schema(self) -> pa.Schema | None:
-        return REJECTED if self.of.decoding.on_error == "skip" else None
+    rejected: ClassVar[pa.Schema] = REJECTED
 
     def only_reader(self) -> str | None:
         return "the server delivers each message of a queue to one consumer"
@@ -117,15 +111,10 @@ class RabbitmqSource(Source):
     def splits(self) -> Sequence[Split]:
         return [Split(name) for name in self.queues]
 
-    def client(self, ctx: ReaderContext) -> SourceClient | None:
-        return AcknowledgingClient()
-
-    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        assert isinstance(ctx.client, AcknowledgingClient)
-        at = None if position is None else MessagePosition.decode(position)
-        reading = QueueReading(self.of, split.id, at, ctx)
-        ctx.client.add(split.id, reading)
-        return reading.start()
+    def reading(
+        self, split: Split, position: MessagePosition | None, ctx: ReaderContext
+    ) -> QueueReading:
+        return QueueReading(self.of, split.id, position, ctx)
 
     def describe(self) -> str:
         return f"RabbitMQ queues {', '.join(self.queues)} at {self.of.options.address}"
