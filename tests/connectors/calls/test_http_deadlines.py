@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rheos.connectors.calls import file_systems
+from rheos.connectors.calls import file_systems, http_session
 from rheos.connectors.opensearch import client as opensearch
 from rheos.core.errors import ConfigurationError, TransportError, UnavailableError
 from rheos.formats import schema_registry
@@ -100,7 +100,7 @@ def ask_google(url: str, _: Path) -> None:
 CLIENTS: dict[str, Callable[[str, Path], None]] = {
     "ops/control/alert_webhook.py": post_an_alert,
     "formats/schema_registry.py": ask_registry,
-    "connectors/opensearch/client.py": ask_opensearch,
+    "connectors/calls/http_session.py": ask_opensearch,
     "connectors/calls/file_systems.py": ask_google,
     "connectors/calls/webhdfs.py": ask_webhdfs,
     "ops/servers/jars.py": ask_for_a_jar,
@@ -113,7 +113,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema_registry, "TIMEOUT_S", WITHIN_S)
     monkeypatch.setattr(file_systems, "REQUEST", replace(file_systems.REQUEST, limit_s=WITHIN_S))
     monkeypatch.setattr(file_systems, "_ALIVE_S", WITHIN_S)
-    monkeypatch.setattr(opensearch, "_ANSWER_WITHIN_S", WITHIN_S)
+    monkeypatch.setattr(http_session, "ANSWER_WITHIN_S", WITHIN_S)
     monkeypatch.setattr(jars, "_TIMEOUT_S", WITHIN_S)
     monkeypatch.setattr(alert_webhook, "POST", replace(alert_webhook.POST, limit_s=WITHIN_S))
 

@@ -436,7 +436,10 @@ USERS = {
         "connectors/redis/client_options.py",
         "connectors/sql_database/address.py",
     },
-    "sockets with a deadline, for such clients": {"connectors/calls/http_deadlines.py"},
+    "requests with a deadline, for such clients": {
+        "connectors/calls/http_deadlines.py",
+        "connectors/calls/http_session.py",
+    },
     "types and dialects": {
         "connectors/sql_database/column_limits.py",
         "connectors/sql_database/column_types.py",

@@ -210,7 +210,7 @@ def test_secrets_that_cannot_be_sent_are_refused_and_not_shown(given: Any) -> No
 def test_a_request_that_cannot_be_sent_shows_no_secret() -> None:
     endpoint = Endpoint("http://127.0.0.1:1", None, None)
     connection = Connection(endpoint)
-    connection._headers["Authorization"] = "ApiKey s3cret\n"
+    connection._session._headers["Authorization"] = "ApiKey s3cret\n"
     with pytest.raises(ConfigurationError, match="cannot be sent") as raised:
         connection.ask("GET", "/")
     assert "s3cret" not in f"{raised.value} {raised.value.hint}"
