@@ -12,6 +12,9 @@ calls.
 from __future__ import annotations
 
 import contextlib
+import signal
+import threading
+from collections.abc import Iterator
 
 import psutil
 
@@ -132,3 +135,18 @@ def _listens(process: psutil.Process) -> bool:
             for connection in process.net_connections(kind=kind)
         )
     return False
+
+
+@contextlib.contextmanager
+def children_take_interrupts() -> Iterator[None]:
+    """Let processes that the block starts end on SIGINT. Background jobs of a shell ignore it, and so
+    would their children."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)

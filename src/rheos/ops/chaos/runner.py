@@ -13,7 +13,12 @@ from collections.abc import Callable, Sequence
 import psutil
 
 from rheos.ops.chaos.plan import Fault, Plan, Report, Strike
-from rheos.ops.chaos.processes import JobProcesses, describe, ended_meanwhile
+from rheos.ops.chaos.processes import (
+    JobProcesses,
+    children_take_interrupts,
+    describe,
+    ended_meanwhile,
+)
 from rheos.ops.chaos.struck_servers import StruckServer
 
 _LOOK_EVERY_S = 0.1
@@ -182,7 +187,8 @@ class _Runner:
 
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "TTY_COMPATIBLE": "0", **self._plan.env}
-        job = subprocess.Popen(self._plan.command, env=environment, start_new_session=True)
+        with children_take_interrupts():
+            job = subprocess.Popen(self._plan.command, env=environment, start_new_session=True)
         with ended_meanwhile():
             self._processes.add(job.pid)
         return job
