@@ -24,6 +24,7 @@ from rheos.core.known_names import names_hint
 from rheos.core.protocol.shown_rows import values_of
 from rheos.core.site import done_for
 from rheos.ops.views.job_views import JobViews
+from rheos.runtimes.host.interruptible_waits import thread_ended
 from rheos.runtimes.job import JobState, JobStatus
 from rheos.runtimes.job_handle import JobHandle
 from rheos.sql.dialect import parse
@@ -71,7 +72,7 @@ class RunningJob:
         self.ended()
 
     def join(self) -> None:
-        self._waits.join()
+        thread_ended(self._waits)
 
     def line(self) -> str:
         return f"{self.name}: {self.handle.status().summary}"

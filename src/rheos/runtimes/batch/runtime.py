@@ -42,6 +42,7 @@ from rheos.runtimes.driver.sources_and_sinks import (
     staged_sinks,
     staged_sources,
 )
+from rheos.runtimes.host.interruptible_waits import event_set
 from rheos.runtimes.host.scratch import folder_of
 from rheos.runtimes.job import JobConfig, JobResult, JobState, JobStatus, OperatorStatus
 from rheos.runtimes.job_handle import JobHandle, WithoutCheckpoints
@@ -305,7 +306,7 @@ class BatchJob(WithoutCheckpoints):
         )
 
     def wait(self, timeout_s: float | None = None) -> JobResult:
-        if not self._ended.wait(timeout_s):
+        if not event_set(self._ended, timeout_s):
             raise TimeoutError(f"the job has not ended within {timeout_s} s")
         if self._failure is not None:
             raise self._failure

@@ -37,6 +37,7 @@ from rheos.runtimes.driver.sources_and_sinks import (
     staged_sources,
     stages,
 )
+from rheos.runtimes.host.interruptible_waits import event_set, result_of
 from rheos.runtimes.host.io import DetachedIo, SystemClock
 from rheos.runtimes.host.process_metrics import driver_readings
 from rheos.runtimes.host.scratch import OwnedFolder
@@ -224,7 +225,7 @@ class ContinuousJob(MasterDrivenJob):
         return self._master
 
     def wait(self, timeout_s: float | None = None) -> JobResult:
-        if not self._ended.wait(timeout_s):
+        if not event_set(self._ended, timeout_s):
             raise TimeoutError(f"the job has not ended within {timeout_s} s")
         if self._crash is not None:
             if isinstance(self._crash, RheosError):
@@ -236,20 +237,20 @@ class ContinuousJob(MasterDrivenJob):
     def cancel(self) -> None:
         self._master.cancel()
         self._launcher.wake()
-        self._ended.wait(_STOP_TIMEOUT_S)
+        event_set(self._ended, _STOP_TIMEOUT_S)
 
     def leave(self, within_s: float) -> None:
         self._master.leave()
         self._launcher.wake()
-        self._ended.wait(within_s)
+        event_set(self._ended, within_s)
 
     def answered(self, answer: Future[T], what_failed: str) -> T:
         """Wait for the answer on the caller's thread, as long as a checkpoint may take. Return it."""
         self._launcher.wake()
-        return answer.result()
+        return result_of(answer)
 
     def wait_until_over(self) -> None:
-        self._ended.wait(_STOP_TIMEOUT_S)
+        event_set(self._ended, _STOP_TIMEOUT_S)
 
     def check_sampled(self) -> None:
         """Do nothing: every subtask can be sampled."""

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from rheos.connectors.spark import versions
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.ports import Completion, IoExecutor
+from rheos.runtimes.host.interruptible_waits import result_of
 from rheos.runtimes.host.scratch import private_folder
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.spark import early_start
@@ -319,7 +320,7 @@ def _interruptible(work: Callable[[], T]) -> T:
             done.set_exception(error)
 
     threading.Thread(target=run, name="rheos-spark-start", daemon=True).start()
-    return done.result()
+    return result_of(done)
 
 
 @contextmanager
