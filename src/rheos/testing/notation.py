@@ -5,6 +5,7 @@
     ada,null           no value
     ada,[1, 2]         a list or a struct, as JSON
     ada,0s,10s,3       a timestamp, as its distance from the start of the timeline
+    ada,"2026-01-01T12:00:00.000001+00:00"     a timestamp with microseconds
 
 Distances are durations ("10s", "1h30m", "250ms"); a number alone means seconds.
 """
@@ -139,6 +140,7 @@ def _read(text: str, kind: pa.DataType, start: datetime) -> Any:
     if types.is_decimal(kind):
         return Decimal(text)
     if types.is_timestamp(kind):
+        text = json.loads(text) if text.startswith('"') else text
         moment = datetime.fromisoformat(text) if ":" in text or "T" in text else None
         moment = start + timedelta(milliseconds=distance_ms(text)) if moment is None else moment
         return moment if kind.tz is not None else moment.replace(tzinfo=None)
@@ -170,6 +172,8 @@ def _value_text(value: Any, kind: pa.DataType, start: datetime) -> str:
         return value if _BARE.fullmatch(value) and value != NULL else json.dumps(value)
     if isinstance(value, datetime):
         moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        if value.microsecond % 1000:
+            return json.dumps(moment.isoformat())
         return shown_distance(round((moment - start) / timedelta(milliseconds=1)))
     if isinstance(value, timedelta):
         return shown_distance(round(value / timedelta(milliseconds=1)))
