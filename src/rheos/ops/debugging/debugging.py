@@ -33,7 +33,7 @@ from rheos.ops.debugging.deliveries import DeliveredBatch, delivered
 from rheos.ops.debugging.key_filter import ahead_of
 from rheos.ops.debugging.key_replay import DebugStep, KeyReplay, ReplayListener, watched_core
 from rheos.ops.debugging.key_state import KeyState, StateChange, changes
-from rheos.ops.debugging.replica import Replica
+from rheos.ops.debugging.replica import KeyBeginning, Replica, key_beginning
 from rheos.ops.forks.bounded_reading import Positions
 from rheos.ops.forks.input import state_of
 from rheos.ops.forks.job_program import job_program, planned, working_as
@@ -110,7 +110,7 @@ class Debugged:
         """
         origin = self.origin
         with working_as(origin.started):
-            replica = Replica(origin.keyed, origin.plan, origin.begin)
+            replica = Replica(origin.keyed, origin.plan, origin.begins)
             steps = KeyReplay(replica, origin.delivered, listener or ReplayListener()).steps()
         failed = False
         try:
@@ -133,7 +133,8 @@ class Debugged:
         self.clock_timers_ms = _by_clock(state)
         if end is None or _has_in_flight(end, self.origin.keyed):
             return
-        with_end = Replica(self.origin.keyed, self.origin.plan, end)
+        origin = self.origin
+        with_end = Replica(origin.keyed, origin.plan, key_beginning(origin.keyed, origin.plan, end))
         try:
             self.deviation = changes(state, with_end.state())
         finally:
@@ -145,7 +146,7 @@ class _Origin:
     started: StartedProgram
     plan: PhysicalPlan
     keyed: KeyOfOperator
-    begin: CopiedCheckpoint
+    begins: KeyBeginning
     end: CopiedCheckpoint | None
     delivered: DeliveredBatch
 
@@ -201,7 +202,8 @@ def debug(
             end = kept_checkpoint(found.store, found.job, until, {own, *before})
             _check_order(begin, end)
         came, tapes = _delivered(found.job, plan, keyed, before, begin, end)
-        replica = Replica(keyed, plan, begin)
+        begins = key_beginning(keyed, plan, begin)
+        replica = Replica(keyed, plan, begins)
         state = replica.state()
         replica.close()
         if not state and not came.rows:
@@ -237,7 +239,7 @@ def debug(
             ],
             clock_ms=completed_ms,
             clock_off_ms=None if end is None else end.savepoint.entry.completed_ms - completed_ms,
-            origin=_Origin(found.started, plan, keyed, begin, end, came),
+            origin=_Origin(found.started, plan, keyed, begins, end, came),
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, assert_never
 
 import pyarrow as pa
 
@@ -46,6 +46,28 @@ class WatermarkAdvance:
 
 
 Delivery: TypeAlias = Rows | WatermarkAdvance
+
+
+def deliver(operator: Operator, delivery: Delivery) -> Iterator[Out]:
+    """Pass a delivery to the operator, and yield what it emits."""
+    match delivery:
+        case Rows(in_flight=True):
+            return operator.on_in_flight(delivery.port, delivery.batch)
+        case Rows():
+            return operator.on_batch(delivery.port, delivery.batch)
+        case WatermarkAdvance():
+            return operator.on_watermark(delivery.watermark_ms)
+        case _:
+            assert_never(delivery)
+
+
+def pieces(delivery: Delivery) -> Iterator[Delivery]:
+    """Yield the rows of a delivery one by one."""
+    if isinstance(delivery, Rows):
+        for place in range(delivery.batch.num_rows):
+            yield replace(delivery, batch=delivery.batch.slice(place, 1))
+    else:
+        yield delivery
 
 
 @dataclass(frozen=True)

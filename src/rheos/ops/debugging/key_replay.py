@@ -5,18 +5,25 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, assert_never
+from typing import Any
 
 from rheos.core.errors import RheosError, unexpected
-from rheos.core.operators.contract import Operator, Out, PortType
+from rheos.core.operators.contract import Operator, PortType
 from rheos.core.operators.keyed_core import KeyedCore
 from rheos.core.operators.keyed_function import KeyedFunctionOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, Batch
 from rheos.core.protocol.shown_rows import rows_values
 from rheos.ops.debugging.call_watcher import CallKind, CallWatcher, GivenRow, WatchedCall, watch
-from rheos.ops.debugging.deliveries import DeliveredBatch, Delivery, Rows, WatermarkAdvance
+from rheos.ops.debugging.deliveries import (
+    DeliveredBatch,
+    Delivery,
+    Rows,
+    WatermarkAdvance,
+    deliver,
+    pieces,
+)
 from rheos.ops.debugging.key_state import KeyState, StateChange, changes
 from rheos.ops.debugging.replica import Replica
 
@@ -101,7 +108,7 @@ class KeyReplay(CallWatcher):
         """Yield the steps. An error of the function is in the last step. Raise an error of an upstream
         operator after the rows that precede it."""
         for delivery in self._delivered.deliveries:
-            for piece in _pieces(delivery):
+            for piece in pieces(delivery):
                 error = self._drive(piece)
                 while self._steps:
                     yield self._steps.popleft()
@@ -118,7 +125,7 @@ class KeyReplay(CallWatcher):
         out: list[GivenRow] = []
         error: RheosError | None = None
         try:
-            for given in self._deliver(piece):
+            for given in deliver(self._replica.operator, piece):
                 out += (GivenRow(row, given.tag) for row in rows_values(given.batch))
         except RheosError as raised:
             error = raised.located(site=planned.site, operator=planned.name)
@@ -129,18 +136,6 @@ class KeyReplay(CallWatcher):
         elif error is not None or (first == self._number and self._shows(piece, out)):
             self._step_of_piece(piece, out, error)
         return error
-
-    def _deliver(self, piece: Delivery) -> Iterator[Out]:
-        operator = self._replica.operator
-        match piece:
-            case Rows(in_flight=True):
-                return operator.on_in_flight(piece.port, piece.batch)
-            case Rows():
-                return operator.on_batch(piece.port, piece.batch)
-            case WatermarkAdvance():
-                return operator.on_watermark(piece.watermark_ms)
-            case _:
-                assert_never(piece)
 
     def _shows(self, piece: Delivery, out: Sequence[GivenRow]) -> bool:
         """Return whether the delivery is a step although no call was watched. A row that waits for its
@@ -210,15 +205,6 @@ class KeyReplay(CallWatcher):
     @property
     def _ports(self) -> Sequence[PortType]:
         return self._replica.keyed.planned.ports
-
-
-def _pieces(delivery: Delivery) -> Iterator[Delivery]:
-    """Yield rows one by one."""
-    if isinstance(delivery, Rows):
-        for place in range(delivery.batch.num_rows):
-            yield replace(delivery, batch=delivery.batch.slice(place, 1))
-    else:
-        yield delivery
 
 
 def _hidden_value(batch: Batch, name: str) -> int | None:

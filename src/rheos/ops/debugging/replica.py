@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import count
 
 import pyarrow as pa
 
 from rheos.core.checkpoint.checkpoint_copies import CopiedCheckpoint
-from rheos.core.operators.contract import Operator
 from rheos.core.plan.physical import PhysicalPlan
-from rheos.core.protocol.ids import Attempt, CheckpointId
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.core.protocol.snapshots import RestoredState
 from rheos.core.protocol.state_config import StateConfig
 from rheos.core.state.keys import KeyCodec
@@ -26,26 +27,55 @@ from rheos.runtimes.simulated.io import InstantIo
 _BATCH_ROWS = 1024
 
 
+@dataclass(frozen=True)
+class KeyBeginning:
+    """What a replay of one key begins with."""
+
+    job: JobId
+    groups: int
+    """Number of key groups."""
+    clock_ms: int
+    """Wall-clock time that functions see."""
+    state: Mapping[str, Iterable[pa.Table]]
+    """Tables of the operator's states that belong to the key, without rows in flight."""
+
+
+def key_beginning(
+    keyed: KeyOfOperator, plan: PhysicalPlan, checkpoint: CopiedCheckpoint
+) -> KeyBeginning:
+    """Return the state of the key in a checkpoint. Raise CheckpointError if the checkpoint does not fit
+    the program, and errors of the function's `open`."""
+    entry = checkpoint.savepoint.entry
+    begins = KeyBeginning(checkpoint.savepoint.job, entry.max_parallelism, entry.completed_ms, {})
+    widths = plan.widths()
+    subtask, parallelism = _place(keyed, plan, begins)
+    restored = state_of(checkpoint, subtask, parallelism, widths)
+    own: Mapping[str, Iterable[pa.Table]] = without_in_flight(restored.get(keyed.planned.id, {}))
+    if any(isinstance(state, RestoredState) and state.files for state in own.values()):
+        # A database has written its files: only the operator itself can read them.
+        with contextlib.closing(Replica(keyed, plan, replace(begins, state=own))) as reads:
+            own = reads.tables()
+    states = KeyStates(keyed)
+    of_key = {name: tuple(states.of_key(name, tables)) for name, tables in own.items()}
+    return replace(begins, state=of_key)
+
+
 class Replica:
     """The operator as in a subtask that owns only the key's group. The creator must close it. The
-    constructor raises CheckpointError if the checkpoint does not fit the program, and errors of the
+    constructor raises CheckpointError if the state does not fit the program, and errors of the
     function's `open`."""
 
-    def __init__(self, keyed: KeyOfOperator, plan: PhysicalPlan, checkpoint: CopiedCheckpoint) -> None:
-        entry = checkpoint.savepoint.entry
-        widths = plan.widths()
-        narrow = keyed.planned.id in widths
-        groups = entry.max_parallelism
-        subtask, parallelism = (0, 1) if narrow else (_group(keyed, groups), groups)
+    def __init__(self, keyed: KeyOfOperator, plan: PhysicalPlan, begins: KeyBeginning) -> None:
+        subtask, parallelism = _place(keyed, plan, begins)
         clock = SimClock()
-        clock.jump(entry.completed_ms - clock.now_ms())
+        clock.jump(begins.clock_ms - clock.now_ms())
         self.clock = clock
-        """The clock of its functions, which stays at the completion of the checkpoint."""
+        """The clock of its functions, which does not advance."""
         self.keyed = keyed
         contexts = OperatorContexts(
-            job=checkpoint.savepoint.job,
+            job=begins.job,
             attempt=Attempt(1),
-            max_parallelism=groups,
+            max_parallelism=begins.groups,
             clock=clock,
             io=InstantIo(),
             batch_rows=_BATCH_ROWS,
@@ -57,27 +87,13 @@ class Replica:
         self._context = contexts.of(keyed.planned, parallelism)
         self._states = KeyStates(keyed)
         self._numbers = count(1)
-        restored = state_of(checkpoint, subtask, parallelism, widths)
-        own = without_in_flight(restored.get(keyed.planned.id, {}))
-        if any(isinstance(state, RestoredState) and state.files for state in own.values()):
-            own = self._without_files(own)
-        of_key = {name: list(self._states.of_key(name, tables)) for name, tables in own.items()}
-        self.operator = self._make_operator()
-        self.operator.open(of_key)
+        self.operator = keyed.planned.spec.interpreted().operator(self._context)
+        self.operator.open(begins.state)
 
-    def _without_files(self, restored: dict[str, Iterable[pa.Table]]) -> dict[str, Iterable[pa.Table]]:
-        """Return state that a database has written as tables: only the operator itself can read its
-        files."""
-        reads = self._make_operator()
-        try:
-            reads.open(restored)
-            parts = reads.savepoint(reads.snapshot(CheckpointId(next(self._numbers))))
-            return {part.state: list(tables_of(part)) for part in parts}
-        finally:
-            reads.close()
-
-    def _make_operator(self) -> Operator:
-        return self.keyed.planned.spec.interpreted().operator(self._context)
+    def tables(self) -> dict[str, list[pa.Table]]:
+        """Return the whole state as tables."""
+        snapshot = self.operator.snapshot(CheckpointId(next(self._numbers)))
+        return {part.state: list(tables_of(part)) for part in self.operator.savepoint(snapshot)}
 
     @property
     def counters(self) -> dict[str, int]:
@@ -100,7 +116,11 @@ class Replica:
         self.operator.close()
 
 
-def _group(keyed: KeyOfOperator, groups: int) -> int:
+def _place(keyed: KeyOfOperator, plan: PhysicalPlan, begins: KeyBeginning) -> tuple[int, int]:
+    """Return the subtask that owns the key, of as many as there are key groups; or the only one of a
+    narrow operator."""
+    if keyed.planned.id in plan.widths():
+        return 0, 1
     port = next(port for port in keyed.planned.ports if port.keys == keyed.columns)
     codec = KeyCodec(port.schema, port.keys, port.keyed_at)
-    return int(codec.groups([keyed.key], groups)[0])
+    return int(codec.groups([keyed.key], begins.groups)[0]), begins.groups
