@@ -61,6 +61,8 @@ ELSEWHERE = {
     "docs/testing.md": "its programs are tests: tests/docs/test_testing.py runs them",
     "docs/decimals.md": "it runs no job: tests/core/protocol/test_annotations.py",
     "docs/views.md": "its job never ends: tests/docs/test_views.py walks through it",
+    "docs/web.md": "its jobs never end: tests/docs/test_web.py sends them lines and requests",
+    "docs/stores.md": "its jobs write real servers: tests/docs/test_stores.py runs them",
     "docs/state.md": "it changes savepoints, and runs no job: tests/ops/savepoints/test_page.py",
 }
 """Pages with programs that are not run here, and why."""
