@@ -128,6 +128,7 @@ class HybridSource(Source):
         object.__setattr__(self, "discovery_ms", capabilities.discovery_ms(last))
         object.__setattr__(self, "discovery_phase", len(self.parts) - 1)
         object.__setattr__(self, "may_stop", any(map(capabilities.may_stop, self.parts)))
+        object.__setattr__(self, "orders_splits", any(map(capabilities.orders_splits, self.parts)))
         object.__setattr__(
             self, "event_time_behind", all(capabilities.allows_event_time(part) for part in self.parts)
         )
@@ -228,6 +229,11 @@ class HybridSource(Source):
         of = _part_of(split.payload)
         return capabilities.is_endless(self.parts[of.number], of.split())
 
+    def read_after(self, split: Split) -> Sequence[str]:
+        of = _part_of(split.payload)
+        found = capabilities.read_after(self.parts[of.number], of.split())
+        return [_id_in_part(of.number, id) for id in sorted(found)]
+
     def rejected_schema(self) -> pa.Schema | None:
         return next(filter(None, map(capabilities.rejected_schema_of, self.parts)), None)
 
@@ -250,7 +256,12 @@ class _PartSplit(msgspec.Struct, frozen=True, array_like=True):
 
     def whole(self) -> Split:
         """Return this as a split of the hybrid source."""
-        return Split(f"{self.number}/{self.id}", msgspec.msgpack.encode(self), phase=self.number)
+        id = _id_in_part(self.number, self.id)
+        return Split(id, msgspec.msgpack.encode(self), phase=self.number)
+
+
+def _id_in_part(number: int, id: str) -> str:
+    return f"{number}/{id}"
 
 
 def _part_of(payload: bytes) -> _PartSplit:

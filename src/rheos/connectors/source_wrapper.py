@@ -28,6 +28,7 @@ class WrappedSource(Source):
             "discovery_phase": capabilities.discovery_phase(inner),
             "forget_ms": capabilities.forget_ms(inner),
             "may_stop": capabilities.may_stop(inner),
+            "orders_splits": capabilities.orders_splits(inner),
             "event_time_behind": capabilities.allows_event_time(inner),
         }.items():
             object.__setattr__(self, name, value)
@@ -73,6 +74,9 @@ class WrappedSource(Source):
 
     def endless(self, split: Split) -> bool:
         return capabilities.is_endless(self.source, split)
+
+    def read_after(self, split: Split) -> Sequence[str]:
+        return sorted(capabilities.read_after(self.source, split))
 
     def record_class(self) -> type | None:
         return capabilities.record_class(self.source)

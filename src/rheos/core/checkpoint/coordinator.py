@@ -21,6 +21,7 @@ The parts and their responsibilities, each in a file of its own:
                         requested savepoints (`savepoint_requests`), retained ones (`retention`), and
                         publications by the driver (`publishing`)
     source_phases       the phase of the sources' splits that may be opened
+    read_splits         splits that were read, for those that follow them
     split_discovery     splits of the sources that are discovered at run time
     available_now       whether a run over the available input has read all of it
     restart             whether another attempt follows a failed one
@@ -73,6 +74,7 @@ from rheos.core.checkpoint.lifecycle import JobLifecycle, LifecycleState
 from rheos.core.checkpoint.log_entries import CheckpointCompleted, JobCounts
 from rheos.core.checkpoint.names import state_folder
 from rheos.core.checkpoint.next_attempt import NextAttempt
+from rheos.core.checkpoint.read_splits import ReadSplits
 from rheos.core.checkpoint.source_phases import SourcePhases
 from rheos.core.checkpoint.split_discovery import SplitDiscovery
 from rheos.core.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade
@@ -84,6 +86,7 @@ from rheos.core.protocol.control import (
     Decline,
     Drained,
     PhaseRead,
+    SplitsRead,
     SplitsTaken,
     StopNeeded,
 )
@@ -134,12 +137,14 @@ class Coordinator:
         self._operators = shape.operators.keys()
         self._states = state_folder(job)
         self._source_phases = SourcePhases()
+        self._read_splits = ReadSplits()
         self._discovery = SplitDiscovery(shape.watched)
         self._available_now = AvailableNow(shape.until_now)
         self._life = JobLifecycle(
             self._checkpoints,
             starting,
             self._source_phases,
+            self._read_splits,
             self._discovery,
             self._available_now,
             config.restart,
@@ -265,6 +270,7 @@ class Coordinator:
                 | Committed()
                 | Drained()
                 | PhaseRead()
+                | SplitsRead()
                 | CaughtUp()
                 | StopNeeded()
                 | SplitsTaken()
@@ -336,6 +342,7 @@ class Coordinator:
         | Committed
         | Drained
         | PhaseRead
+        | SplitsRead
         | CaughtUp
         | StopNeeded
         | SplitsTaken,
@@ -354,6 +361,8 @@ class Coordinator:
                 return self._aborted(*self._checkpoints.decline(event, now_ms), now_ms)
             case PhaseRead() if running or self.state is LifecycleState.STARTING:
                 return self._source_phases.reported(event)
+            case SplitsRead() if running or self.state is LifecycleState.STARTING:
+                return self._read_splits.reported(event)
             case CaughtUp() if running or self.state is LifecycleState.STARTING:
                 self._available_now.reported(event)
             case StopNeeded() if running or self.state is LifecycleState.STARTING:

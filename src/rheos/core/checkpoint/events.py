@@ -22,6 +22,7 @@ from rheos.core.protocol.control import (
     Decline,
     Drained,
     PhaseRead,
+    SplitsRead,
     SplitsTaken,
     StopNeeded,
     Totals,
@@ -278,6 +279,7 @@ Event: TypeAlias = (
     | Decline
     | Committed
     | PhaseRead
+    | SplitsRead
     | CaughtUp
     | StopNeeded
     | SplitsTaken

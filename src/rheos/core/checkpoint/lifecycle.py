@@ -38,6 +38,7 @@ from rheos.core.checkpoint.log_entries import (
 from rheos.core.checkpoint.log_writer import LogWriter
 from rheos.core.checkpoint.next_attempt import FirstRead, NextAttempt, NoStep, Ready
 from rheos.core.checkpoint.placement import ReportShortage, WaitForSlots
+from rheos.core.checkpoint.read_splits import ReadSplits
 from rheos.core.checkpoint.restart import Failures
 from rheos.core.checkpoint.savepoint_requests import Stage
 from rheos.core.checkpoint.source_phases import SourcePhases
@@ -76,6 +77,7 @@ class JobLifecycle:
         checkpoints: Checkpointing,
         starting: NextAttempt,
         source_phases: SourcePhases,
+        read_splits: ReadSplits,
         discovery: SplitDiscovery,
         available_now: AvailableNow,
         restart: RestartStrategy,
@@ -83,6 +85,7 @@ class JobLifecycle:
         self._checkpoints = checkpoints
         self._starting = starting
         self._source_phases = source_phases
+        self._read_splits = read_splits
         self._discovery = discovery
         self._available_now = available_now
         self._failures = Failures(restart)
@@ -208,6 +211,7 @@ class JobLifecycle:
         self.state = LifecycleState.STARTING
         self.attempt_lives = True
         self._source_phases.begin(self.attempt, self.parallelism)
+        self._read_splits.begin(self.attempt, self.parallelism)
         self._discovery.begin(self.attempt, self.parallelism)
         self._available_now.begin(self.parallelism)
         return [StartAttempt(self.attempt, self._checkpoints.restore, self.parallelism)]

@@ -134,6 +134,38 @@ def is_endless(source: Source, split: Split) -> bool:
 
 
 @runtime_checkable
+class OrdersSplits(Protocol):
+    """A source in which some splits follow others, whose rows are before theirs."""
+
+    orders_splits: bool
+    """Whether some splits follow others. False: no split of this source does."""
+
+    def read_after(self, split: Split) -> Sequence[str]:
+        """Return the ids of the splits that are read to their ends before a split is opened.
+
+        Ids of unknown splits count as read. No split follows itself, by whatever path.
+
+        Args:
+            split: The split.
+
+        Returns:
+            The ids. They depend on the split's own data alone.
+        """
+
+
+def orders_splits(source: Source) -> bool:
+    """Return whether some splits of the source follow others."""
+    return source.orders_splits if isinstance(source, OrdersSplits) else False
+
+
+def read_after(source: Source, split: Split) -> frozenset[str]:
+    """Return the ids of the splits that a split follows."""
+    if isinstance(source, OrdersSplits) and source.orders_splits:
+        return frozenset(source.read_after(split))
+    return frozenset()
+
+
+@runtime_checkable
 class SelectsSplits(Protocol):
     """A source that selects the splits to read when a job resumes."""
 
@@ -594,6 +626,7 @@ SOURCE_CAPABILITIES: Final = (
     Discovers,
     ForgetsSplits,
     HasEndlessSplits,
+    OrdersSplits,
     SelectsSplits,
     SharesClient,
     StagesRows,

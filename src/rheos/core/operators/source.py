@@ -23,6 +23,9 @@ reports the phase that it has reached (`reached_phase`), and the driver announce
 opened (`open_phase`). State holds the splits of all subtasks, so that each knows by itself what was
 read before a restore.
 
+A split may follow others of its phase, and waits until these are read. Each subtask reports the splits
+that it has read (`take_read_splits`), and the driver announces them (`splits_ended`).
+
 ```python
 def build(env):
     clicks = env.from_source(
@@ -179,6 +182,12 @@ class SourceOperator(Operator):
         self._open_phase = 0
         """Highest open phase. Splits of higher phases wait."""
         self._last_phase = 0
+        follows = capabilities.orders_splits(spec.source)
+        self.announces_splits = follows and ctx.parallelism > 1
+        """Whether splits of this subtask may follow those of others."""
+        self._read_ids: set[str] | None = set() if follows else None
+        """Ids of the splits of all subtasks that were read; None if no split follows another."""
+        self._newly_read: list[str] = []
         self.until_now = spec.until_now
         self.may_stop = capabilities.may_stop(spec.source)
         """Whether the job stops after the rows that the source holds now."""
@@ -259,6 +268,8 @@ class SourceOperator(Operator):
         self._last_phase = max([*coming, *(split.phase for split in everything)], default=0)
         self._open_phase = min(phases, default=self._last_phase)
         self._known = listed | known.keys()
+        if self._read_ids is not None:
+            self._read_ids.update(name for name, row in known.items() if row["finished"])
         unread_own: list[SplitState] = []
         for split in self._share_of(everything):
             row = known.get(split.id)
@@ -309,7 +320,10 @@ class SourceOperator(Operator):
 
     def _state_of(self, split: Split) -> SplitState:
         return SplitState(
-            split, self._earliest_watermark(split), capabilities.is_endless(self._spec.source, split)
+            split,
+            self._earliest_watermark(split),
+            capabilities.is_endless(self._spec.source, split),
+            capabilities.read_after(self._spec.source, split),
         )
 
     def _earliest_watermark(self, split: Split) -> int:
@@ -415,6 +429,16 @@ class SourceOperator(Operator):
         """Open the splits up to `phase`: all subtasks have read the lower phases."""
         self._open_phase = max(self._open_phase, phase)
 
+    def take_read_splits(self) -> list[str]:
+        """Return the splits that this subtask has read since the last call."""
+        read, self._newly_read = self._newly_read, []
+        return read
+
+    def splits_ended(self, ids: Sequence[str]) -> None:
+        """Open the splits that follow these, which were read by any subtask."""
+        if self._read_ids is not None:
+            self._read_ids.update(ids)
+
     def has_caught_up(self) -> bool:
         """Return, for a job that stops at what the source held at its start, whether all such rows of
         this subtask were emitted."""
@@ -482,17 +506,31 @@ class SourceOperator(Operator):
     def _open_more(self) -> None:
         if self.ctx.parallelism == 1 and self._open_phase < self._last_phase:
             self.open_phase(self.reached_phase())
-        while self._waiting and self._waiting[0].split.phase <= self._open_phase:
-            state = self._waiting[0]
+        while (at := self._next_to_open()) is not None:
+            state = self._waiting[at]
             if not state.endless and self._ending() >= MAX_OPEN_SPLITS:
                 return
-            self._waiting.popleft()
+            del self._waiting[at]
             if all(other.before > self._waiting_ms for other in self._waiting):
                 self._note_waiting()
             self._make_client()
             state.reader = self._read.open(state.split, state.position, self._reader_context)
             state.advanced_us = self.ctx.clock.monotonic_us()
             self._open.append(state)
+
+    def _next_to_open(self) -> int | None:
+        """Return the index of the first waiting split that waits for no other; None if all do."""
+        for at, state in enumerate(self._waiting):
+            if state.split.phase > self._open_phase:
+                return None
+            if not state.after or not any(map(self._is_unread, state.after)):
+                return at
+        return None
+
+    def _is_unread(self, id: str) -> bool:
+        """Return whether a split exists that is not read to its end. Others may be forgotten."""
+        assert self._read_ids is not None, "splits follow others only if the source declares it"
+        return id in self._known and id not in self._read_ids
 
     def _make_client(self) -> None:
         """Create the client that the readers share, before the first reader is opened."""
@@ -527,6 +565,10 @@ class SourceOperator(Operator):
         state.reader.close()
         state.reader = None
         self._open.remove(state)
+        if self._read_ids is not None:
+            self._read_ids.add(state.split.id)
+            if self.announces_splits:
+                self._newly_read.append(state.split.id)
         if state.split.id in self._forgotten:
             self._forgotten.remove(state.split.id)
         else:

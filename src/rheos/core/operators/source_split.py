@@ -37,6 +37,7 @@ class SplitState:
 
     __slots__ = (
         "advanced_us",
+        "after",
         "before",
         "endless",
         "idle",
@@ -49,8 +50,12 @@ class SplitState:
         "split",
     )
 
-    def __init__(self, split: Split, before: int, endless: bool) -> None:
+    def __init__(
+        self, split: Split, before: int, endless: bool, after: frozenset[str] = frozenset()
+    ) -> None:
         self.split = split
+        self.after = after
+        """Ids of the splits that are read before this one."""
         self.number = split_number(split.id)
         self.endless = endless
         self.before = before

@@ -63,6 +63,13 @@ class OpenPhase(Message, frozen=True):
     phase: int
 
 
+class SplitsEnded(Message, frozen=True):
+    """Announces splits of the source that were read to their ends."""
+
+    operator: OperatorId
+    splits: list[str]
+
+
 class SplitsFound(Message, frozen=True):
     """Splits of the source that may be new. Each subtask takes its share of those that it does not know
     yet, in this order. The subtask answers with SplitsTaken."""
@@ -213,6 +220,15 @@ class PhaseRead(Message, frozen=True):
     phase: int
 
 
+class SplitsRead(Message, frozen=True):
+    """Reports splits of the source that the subtask has read to their ends. Its first report may be
+    empty: it can receive announcements from then on."""
+
+    subtask: int
+    operator: OperatorId
+    splits: list[str]
+
+
 class CaughtUp(Message, frozen=True):
     """Reports, in a run over the available input, that the subtask has emitted all its rows of the
     source."""
@@ -311,6 +327,7 @@ ToTask = (
     | CheckpointAborted
     | Drain
     | OpenPhase
+    | SplitsEnded
     | SplitsFound
     | Align
     | SampleStacks
@@ -322,6 +339,7 @@ ToMaster = (
     | Decline
     | Committed
     | PhaseRead
+    | SplitsRead
     | CaughtUp
     | StopNeeded
     | SplitsTaken

@@ -42,6 +42,7 @@ from rheos.core.task.source_reports import (
     DiscoveredSplits,
     DriftReporter,
     PhaseReporter,
+    ReadSplitsReporter,
     StopReporter,
 )
 from rheos.core.task.traffic import RunOutcome, SpentTime
@@ -194,12 +195,13 @@ class SubtaskEngine:
             self._turn = chain
             open_chain(chain, self._assignment.restored)
         self._phases = PhaseReporter(self._attempt, self._subtask, self._operators)
+        self._read_splits = ReadSplitsReporter(self._attempt, self._subtask, self._operators)
         self._caught_up = CaughtUpReporter(self._attempt, self._subtask, self._operators)
         self._stops = StopReporter(self._attempt, self._subtask, self._operators)
         self._found = DiscoveredSplits(self._subtask, self._operators)
         now_us = self._clock.monotonic_us
         self._drift = DriftReporter(self._attempt, self._subtask, self._operators, now_us)
-        reporters = (self._phases, self._caught_up, self._stops, self._drift)
+        reporters = (self._phases, self._read_splits, self._caught_up, self._stops, self._drift)
         self._reporters = [reporter for reporter in reporters if reporter.watches]
         for chain in self._chains:
             restore_in_flight(chain, self._assignment.restored, self._config.batch_rows)
@@ -231,6 +233,8 @@ class SubtaskEngine:
                     chain.drain()
             case control.OpenPhase():
                 self._phases.opened(message)
+            case control.SplitsEnded():
+                self._read_splits.ended(message)
             case control.SplitsFound():
                 self._report(self._found.take(message))
             case control.Align():

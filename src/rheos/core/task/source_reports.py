@@ -15,7 +15,9 @@ from rheos.core.protocol.control import (
     OpenPhase,
     PhaseRead,
     SourceWatermark,
+    SplitsEnded,
     SplitsFound,
+    SplitsRead,
     SplitsTaken,
     StopNeeded,
     ToMaster,
@@ -107,6 +109,37 @@ class PhaseReporter(SourceReporter):
                 self._reported[id] = phase
                 news.append(
                     PhaseRead(attempt=self._attempt, subtask=self._subtask, operator=id, phase=phase)
+                )
+        return news
+
+
+class ReadSplitsReporter(SourceReporter):
+    """Reports splits that were read, and announces those of all subtasks to the sources, whose splits
+    may follow them."""
+
+    def __init__(
+        self, attempt: Attempt, subtask: int, operators: Mapping[OperatorId, Operator]
+    ) -> None:
+        super().__init__(attempt, subtask, operators)
+        self._silent = set(self._sources)
+        """Sources that have not reported yet."""
+
+    @staticmethod
+    def _reports_of(source: SourceOperator) -> bool:
+        return source.announces_splits
+
+    def ended(self, message: SplitsEnded) -> None:
+        if message.operator in self._sources:
+            self._sources[message.operator].splits_ended(message.splits)
+
+    def poll(self) -> list[SplitsRead]:
+        news = []
+        for id, source in self._sources.items():
+            read = source.take_read_splits()
+            if read or id in self._silent:
+                self._silent.discard(id)
+                news.append(
+                    SplitsRead(attempt=self._attempt, subtask=self._subtask, operator=id, splits=read)
                 )
         return news
 

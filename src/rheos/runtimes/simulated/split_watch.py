@@ -13,6 +13,7 @@ from typing import Any
 
 from rheos.connectors.source_wrapper import WrappedReader, WrappedSource
 from rheos.core.checkpoint.savepoint import Restore
+from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import EndOfSplit, Polled, ReaderContext, Split, SplitReader
 from rheos.core.operators.source import SourceSpec
 from rheos.core.operators.source_split import SPLITS
@@ -55,13 +56,15 @@ class SplitWatch:
         spec = replace(head.spec, source=_WatchedSource(head.spec.source, head.id, self))
         return replace(chain, operators=(replace(head, spec=spec), *chain.operators[1:]))
 
-    def opened(self, operator: OperatorId, split: Split) -> None:
+    def opened(self, operator: OperatorId, split: Split, after: frozenset[str]) -> None:
         if split.id in self._opened[operator]:
             self._broken(f"CP35: {operator!r} reads {split.id} twice")
         if split.id in self._read[operator]:
             self._broken(f"CP34: {operator!r} opens {split.id}, which a checkpoint says is read")
         self._opened[operator].add(split.id)
         for other in self._splits[operator]:
+            if other.id in after and other.id not in self._read[operator]:
+                self._broken(f"CP48: {operator!r} opens {split.id}, and {other.id} is not read")
             if other.phase < split.phase and other.id not in self._read[operator]:
                 self._broken(
                     f"CP25: {operator!r} opens {split.id} of phase {split.phase}, and {other.id} of "
@@ -101,7 +104,8 @@ class _WatchedSource(WrappedSource):
     watch: SplitWatch
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        self.watch.opened(self.operator, split)
+        after = capabilities.read_after(self.source, split)
+        self.watch.opened(self.operator, split, after)
         reader = super().open(split, position, ctx)
         return _WatchedReader(reader, lambda: self.watch.ended(self.operator, split))
 

@@ -23,6 +23,7 @@ DISCOVERS = "a source that discovers is not bounded, and no split has a phase ab
 UNIQUE = "the ids of splits are unique"
 ENDS = "the splits of a bounded source end"
 FORGETS = "a source that forgets splits lists them in the order of made_ms, which never changes"
+ORDERS = "splits follow others without a cycle"
 SELECTS = "resumed returns some of the splits that it was passed"
 UNTIL_NOW = "available_now has the same positions and rows, is bounded, and discovers nothing"
 UNPACED = "an unpaced source has the same rows"
@@ -76,6 +77,15 @@ def _ends(trial: Trial) -> None:
     for split in trial.splits():
         if capabilities.is_endless(trial.source, split):
             broken(ENDS, f"split {split.id!r} is declared endless")
+
+
+def _orders(trial: Trial) -> None:
+    left = {split.id: capabilities.read_after(trial.source, split) for split in trial.splits()}
+    while left:
+        ready = {id for id, after in left.items() if not after & left.keys()}
+        if not ready:
+            broken(ORDERS, f"each of {some_of(sorted(left))} follows another of them")
+        left = {id: after for id, after in left.items() if id not in ready}
 
 
 def _selects(trial: Trial) -> None:
@@ -253,6 +263,7 @@ CAPABILITY_RULES: Mapping[type, tuple[str, Callable[[Trial], None]]] = {
     capabilities.Discovers: (DISCOVERS, _discovers),
     capabilities.ForgetsSplits: (FORGETS, _forgets),
     capabilities.HasEndlessSplits: (ENDS, _ends),
+    capabilities.OrdersSplits: (ORDERS, _orders),
     capabilities.SelectsSplits: (SELECTS, _selects),
     capabilities.ReadsUntilNow: (UNTIL_NOW, _reads_until_now),
     capabilities.CatchesUp: (UNTIL_NOW, _read_with_others),
