@@ -37,6 +37,8 @@ def test_a_job_writes_a_table_that_others_query(
     assert "{'shop': 2, 'total': 13.0, 'op': 'insert'}" in changes
     run("of_shop.py")
     assert "200 orders" in capsys.readouterr().out
+    run("compacted.py")
+    assert pl.read_delta("lake/readings")["n"].sort().to_list() == list(range(100))
     run("by_shop.py")
     by_shop = capsys.readouterr().out
     run("largest.py")

@@ -36,6 +36,7 @@ from rheos.connectors.collection import collection
 from rheos.connectors.generator import Block, generator
 from rheos.connectors.hybrid import hybrid
 from rheos.connectors.replay import Replay
+from rheos.connectors.table_log.compaction_policy import compaction
 from rheos.core import aggregates as agg
 from rheos.core.connectors.retry import retry
 from rheos.core.errors import (
@@ -241,6 +242,7 @@ __all__ = [
     "col",
     "collect_sink",
     "collection",
+    "compaction",
     "compiled",
     "connectors",
     "dataframe",

@@ -6,14 +6,11 @@ is classified by its chain: by the service's error code, by the HTTP status, or 
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
-from rheos.core.metrics.declarations import Metric
-from rheos.core.protocol.readings import Reading
+from rheos.connectors.calls.labelled_counts import LabelledCounts
 
 RETRY_FOR_S = 60.0
 """Time after which a request is not repeated, in seconds since its first failure."""
@@ -156,27 +153,12 @@ def _status(error: BaseException) -> int | None:
     return int(found) if str(found).isdecimal() else None
 
 
-class StoreRetries:
+class StoreRetries(LabelledCounts):
     """Number of repeated requests, by store, request and reason. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: Counter[tuple[str, str, str]] = Counter()
 
     def count(self, scheme: str, request: str, reason: RetryReason) -> None:
         """Count a repetition."""
-        with self._lock:
-            self._counts[scheme, request, reason.value] += 1
-
-    def total(self) -> int:
-        """Return the number of all repetitions."""
-        with self._lock:
-            return self._counts.total()
-
-    def readings(self, metric: Metric) -> list[Reading]:
-        """Return the counts as readings of a metric."""
-        with self._lock:
-            return [Reading(metric.name, labels, n) for labels, n in self._counts.items()]
+        self.add((scheme, request, reason.value))
 
 
 STORE_RETRIES = StoreRetries()

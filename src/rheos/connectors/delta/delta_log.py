@@ -90,6 +90,8 @@ class DeltaLog:
                 {name: each["partition"][name] for name in self.target.partition_by},
                 each.get("min") or {},
                 each.get("max") or {},
+                partition=tuple(each["partition"][name] for name in self.target.partition_by),
+                written_ms=each["modification_time"],
             )
             for each in found
         ]
@@ -97,7 +99,7 @@ class DeltaLog:
     def write(
         self,
         table: Any,
-        checkpoint: int,
+        checkpoint: int | None,
         added: Sequence[StagedDataFile],
         removed: Sequence[LiveFile] = (),
     ) -> None:
@@ -105,7 +107,7 @@ class DeltaLog:
 
         Args:
             table: the version that it follows.
-            checkpoint: the sink's number in the new version.
+            checkpoint: the sink's number in the new version; None for a compaction (DL10).
             added: files that the new version has.
             removed: files of the earlier version that it does not have.
 
@@ -113,24 +115,27 @@ class DeltaLog:
             UncertainAppendError: another writer was first, or the outcome is unknown.
         """
         delta, now_ms = CONNECTOR.client(), time.time_ns() // 1_000_000
+        changes_rows = checkpoint is not None
         actions = [
             delta.transaction.AddAction(
                 path=file.path,
                 size=file.size_bytes,
                 partition_values=dict(zip(self.target.partition_by, file.partition, strict=True)),
                 modification_time=now_ms,
-                data_change=True,
+                data_change=changes_rows,
                 stats=file.statistics,
             )
             for file in added
         ]
         actions += [
-            delta.transaction.RemoveAction(file.path, True, now_ms, file.size_bytes) for file in removed
+            delta.transaction.RemoveAction(file.path, changes_rows, now_ms, file.size_bytes)
+            for file in removed
         ]
+        about = {"rheos.checkpoint": checkpoint} if changes_rows else {"rheos.compaction": True}
         properties = delta.CommitProperties(
-            custom_metadata={"rheos.job": self.job, "rheos.checkpoint": checkpoint},
+            custom_metadata={"rheos.job": self.job, **about},
             max_commit_retries=0,
-            app_transactions=[delta.Transaction(self.sink, checkpoint)],
+            app_transactions=[delta.Transaction(self.sink, checkpoint)] if changes_rows else None,
         )
         try:
             with reading_or_writing(self.target.folder):

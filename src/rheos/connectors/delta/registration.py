@@ -1,6 +1,7 @@
 """Registration of the connector `delta`."""
 
 from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
+from rheos.connectors.sql_options import SqlOption
 
 CONNECTOR = ConnectorRegistration(
     name="delta",
@@ -10,6 +11,7 @@ CONNECTOR = ConnectorRegistration(
     changes="changes",
     sink="sink",
     deliveries={SinkGuarantee.EXACTLY_ONCE: ""},
+    sql_options={"compact.": SqlOption("compact")},
     sql_key="key",
     requires=("deltalake",),
     install="rheos[delta]",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from rheos.connectors.delta.registration import CONNECTOR
 from rheos.connectors.delta.writer import DeltaDataFiles
 from rheos.connectors.files.partitions import check_partitions, partition_columns
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink
+from rheos.connectors.table_log.compaction_policy import Compaction, compaction_of
 from rheos.connectors.table_log.data_files import TableLogWriter
 from rheos.connectors.table_log.sink import TableLogSink, check_store, key_columns
 from rheos.connectors.urls import absolute
@@ -30,6 +31,7 @@ def sink(
     partition_by: Sequence[str] = (),
     evolve: bool = False,
     key: str | Sequence[str] = (),
+    compact: Compaction | Mapping[str, str] | None = None,
 ) -> DeltaSink:
     """Write rows to a Delta table, each once: tasks write data files, and the driver adds the rows of a
     checkpoint to the table in one transaction when the checkpoint is complete.
@@ -47,6 +49,8 @@ def sink(
         key: the key column or columns of upserts: a row replaces the row with the same key. Of several
             rows of a key in one subtask, the last one remains. By default rows are appended, and the
             changes of an updating table are written by its own key.
+        compact: a policy by which the driver merges small data files after a checkpoint:
+            `rh.compaction()`. By default none are merged.
 
     Returns:
         The sink, for `stream.sink_to`.
@@ -66,6 +70,7 @@ def sink(
         partition_by=partition_columns(partition_by),
         evolve=evolve,
         key=key_columns(key),
+        compact=compaction_of(compact),
     )
 
 
@@ -98,7 +103,7 @@ class DeltaSink(TableLogSink):
         return TableLogWriter(DeltaDataFiles(target, target.written, partition_by, ctx))
 
     def committer(self) -> Committer | None:
-        return None if self.target is None else DeltaTableCommitter(self.target)
+        return None if self.target is None else DeltaTableCommitter(self.target, self.compact)
 
     def validate(self, schema: pa.Schema) -> None:
         check_store(self.location, self.format)

@@ -25,6 +25,9 @@ class DeltaTableFiles(TableFiles):
     def url(self, file: LiveFile) -> str:
         return f"{self.target.folder}/{file.path}"
 
+    def logged_path(self, file: StagedDataFile) -> str:
+        return file.path
+
     def names_in(self, path: str, schema: pa.Schema) -> Mapping[str, str]:
         return {name: name for name in schema.names}
 

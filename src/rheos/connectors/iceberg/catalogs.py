@@ -55,17 +55,27 @@ class OneAttemptCatalog:
     conflicts. So this catalog raises another one.
     """
 
-    def __init__(self, catalog: Any) -> None:
-        self._catalog = catalog
+    def __init__(self, catalog: Any, *, replaces: bool = False) -> None:
+        """Create it, without a request.
 
-    def commit_table(self, *arguments: Any, **settings: Any) -> Any:
+        Args:
+            catalog: the library's catalog.
+            replaces: whether new snapshots have the same rows as the one before. The library writes
+                such snapshots as overwrites, whose changed files readers would read as changed rows.
+        """
+        self._catalog = catalog
+        self._replaces = replaces
+
+    def commit_table(self, table: Any, requirements: tuple[Any, ...], updates: tuple[Any, ...]) -> Any:
         """Commit once.
 
         Raises:
             UncertainAppendError: another writer was first.
         """
+        if self._replaces:
+            updates = tuple(map(_as_replacement, updates))
         try:
-            return self._catalog.commit_table(*arguments, **settings)
+            return self._catalog.commit_table(table, requirements, updates)
         except library("exceptions").CommitFailedException as error:
             raise UncertainAppendError(
                 UnavailableError(
@@ -76,3 +86,12 @@ class OneAttemptCatalog:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._catalog, name)
+
+
+def _as_replacement(update: Any) -> Any:
+    """Return an update of a table, in which a new snapshot has the operation `replace`."""
+    if not isinstance(update, library("table.update").AddSnapshotUpdate):
+        return update
+    snapshots, snapshot = library("table.snapshots"), update.snapshot
+    summary = snapshots.Summary(snapshots.Operation.REPLACE, **snapshot.summary.additional_properties)
+    return update.model_copy(update={"snapshot": snapshot.model_copy(update={"summary": summary})})

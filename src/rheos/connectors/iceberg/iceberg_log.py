@@ -115,7 +115,7 @@ class IcebergLog:
     def write(
         self,
         version: Any,
-        checkpoint: int,
+        checkpoint: int | None,
         added: Sequence[StagedDataFile],
         removed: Sequence[LiveFile] = (),
     ) -> None:
@@ -123,7 +123,7 @@ class IcebergLog:
 
         Args:
             version: the table, with the metadata that was looked at.
-            checkpoint: the sink's number after the commit.
+            checkpoint: the sink's number after the commit; None for a compaction (IC10).
             added: files that the new snapshot has.
             removed: files of the earlier snapshot that it does not have.
 
@@ -135,17 +135,18 @@ class IcebergLog:
             version.metadata,
             version.metadata_location,
             version.io,
-            OneAttemptCatalog(version.catalog),
+            OneAttemptCatalog(version.catalog, replaces=checkpoint is None),
         )
-        about = {
-            "rheos.sink": self.sink,
-            "rheos.job": self.job,
-            "rheos.checkpoint": str(checkpoint),
-        }
+        about = {"rheos.job": self.job}
+        if checkpoint is None:
+            about["rheos.compaction"] = "true"
+        else:
+            about |= {"rheos.sink": self.sink, "rheos.checkpoint": str(checkpoint)}
         try:
             with reading_or_writing(self.target.name):
                 transaction = table.transaction()
-                transaction.set_properties({self.number_property: str(checkpoint)})
+                if checkpoint is not None:
+                    transaction.set_properties({self.number_property: str(checkpoint)})
                 update = transaction.update_snapshot(snapshot_properties=about)
                 if removed:
                     if _has_many_manifests(version):

@@ -15,6 +15,7 @@ from rheos.connectors.iceberg.iceberg_table import IcebergTarget, found_target, 
 from rheos.connectors.iceberg.partitioning import parsed_terms
 from rheos.connectors.iceberg.registration import CONNECTOR
 from rheos.connectors.iceberg.writer import IcebergDataFiles
+from rheos.connectors.table_log.compaction_policy import Compaction, compaction_of
 from rheos.connectors.table_log.data_files import TableLogWriter
 from rheos.connectors.table_log.sink import TableLogSink, check_store, key_columns
 from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
@@ -30,6 +31,7 @@ def sink(
     partition_by: Sequence[str] = (),
     evolve: bool = False,
     key: str | Sequence[str] = (),
+    compact: Compaction | Mapping[str, str] | None = None,
 ) -> IcebergSink:
     """Write rows to an Iceberg table, each once: tasks write data files, and the driver adds the rows
     of a checkpoint to the table in one commit when the checkpoint is complete.
@@ -54,6 +56,8 @@ def sink(
         key: the key column or columns of upserts: a row replaces the row with the same key. Of several
             rows of a key in one subtask, the last one remains. By default rows are appended, and the
             changes of an updating table are written by its own key.
+        compact: a policy by which the driver merges small data files after a checkpoint:
+            `rh.compaction()`. By default none are merged.
 
     Returns:
         The sink, for `stream.sink_to`.
@@ -79,6 +83,7 @@ def sink(
         partition_by=partition_columns(partition_by),
         evolve=evolve,
         key=key_columns(key),
+        compact=compaction_of(compact),
     )
 
 
@@ -121,7 +126,7 @@ class IcebergSink(TableLogSink):
         return TableLogWriter(IcebergDataFiles(target, target.written, partitioning, ctx))
 
     def committer(self) -> Committer | None:
-        return None if self.target is None else IcebergTableCommitter(self.target)
+        return None if self.target is None else IcebergTableCommitter(self.target, self.compact)
 
     def validate(self, schema: pa.Schema) -> None:
         super().validate(schema)

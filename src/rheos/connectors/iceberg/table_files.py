@@ -45,6 +45,9 @@ class IcebergTableFiles(TableFiles):
     def url(self, file: LiveFile) -> str:
         return file.path
 
+    def logged_path(self, file: StagedDataFile) -> str:
+        return f"{self.target.folder}/{file.path}"
+
     def names_in(self, path: str, schema: pa.Schema) -> Mapping[str, str]:
         names = names_by_id(schema, self._ids)
         for each in self.columns:
@@ -77,6 +80,7 @@ def live_files(table: Any) -> list[LiveFile]:
     snapshot = table.current_snapshot()
     if snapshot is None:
         return []
+    times = {each.snapshot_id: each.timestamp_ms for each in table.metadata.snapshots}
     schema = arrow_schema(table.schema())
     columns = {number: schema.field(name) for name, number in field_ids(schema).items()}
     data, found = library("manifest").ManifestContent.DATA, []
@@ -89,17 +93,30 @@ def live_files(table: Any) -> list[LiveFile]:
                 hint="compact it by Spark's rewrite_data_files with delete-file-threshold=1, set "
                 "write.delete.mode and the like to copy-on-write, and start again",
             )
-        found += [_live_file(entry.data_file, columns) for entry in entries]
+        found += [
+            _live_file(
+                entry.data_file,
+                columns,
+                partitioned=entry.data_file.spec_id == table.spec().spec_id,
+                written_ms=times.get(entry.snapshot_id, 0),  # The snapshot may have expired.
+            )
+            for entry in entries
+        ]
     return found
 
 
-def _live_file(file: Any, columns: Mapping[int, pa.Field]) -> LiveFile:
+def _live_file(
+    file: Any, columns: Mapping[int, pa.Field], *, partitioned: bool, written_ms: int
+) -> LiveFile:
+    is_parquet = file.file_format == library("manifest").FileFormat.PARQUET
     return LiveFile(
         file.file_path,
         file.file_size_in_bytes,
         least=_bounds(file.lower_bounds, columns),
         greatest=_bounds(file.upper_bounds, columns),
         described=file,
+        partition=file.partition if partitioned and is_parquet else None,
+        written_ms=written_ms,
     )
 
 

@@ -9,6 +9,8 @@ from typing import Generic, Self, TypeVar
 
 from rheos.connectors.calls.bounded_calls import Progressed
 from rheos.connectors.files.publication.contract import damaged
+from rheos.connectors.table_log.compaction_policy import Compaction
+from rheos.connectors.table_log.compactor import compact
 from rheos.connectors.table_log.epoch_append import StagedDataFile
 from rheos.connectors.table_log.staged_data_files import decoded_file, other_table, sink_id
 from rheos.connectors.table_log.target import TableTarget
@@ -22,6 +24,8 @@ TargetT = TypeVar("TargetT", bound=TableTarget)
 @dataclass(frozen=True)
 class TableLogCommitter(Committer, Generic[TargetT]):
     target: TargetT
+    compaction: Compaction | None = None
+    """Policy by which small data files are merged after a commit."""
     log: str = ""
     """The job's log, from which the sink's id is derived."""
 
@@ -44,7 +48,16 @@ class TableLogCommitter(Committer, Generic[TargetT]):
             sink = sink_id(self.log, files[0])
             log = self._opened_log(sink, files[0].job)
             doing = f"write to the {self.target.label}"
-            self._call(doing, lambda progressed: publish(log, self.target, files, progressed), sink)
+            self._call(doing, lambda progressed: self._publish(log, files, progressed), sink)
+
+    def _publish(
+        self, log: UpsertableLog, files: Sequence[StagedDataFile], progressed: Progressed
+    ) -> None:
+        before = publish(log, self.target, files, progressed)
+        last = max(files, key=lambda file: file.checkpoint)
+        policy = self.compaction
+        if policy is not None and before is not None and policy.is_due(before, last.checkpoint):
+            compact(log, self.target.name, policy, last, progressed)
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
         """DL7, IC7: files that no version contains are left for the table's own cleaning."""

@@ -23,20 +23,26 @@ class TableLog(Protocol):
     def append(self, action: Append) -> None: ...
 
 
-def take(steps: Steps, log: TableLog) -> None:
-    """Execute the steps. Raises the errors of `append_steps` and of the log."""
+def take(steps: Steps, log: TableLog) -> int | None:
+    """Execute the steps, and return the sink's number before the append; None if nothing was missing.
+
+    Raises:
+        RheosError: the errors of `append_steps` and of the log.
+    """
+    before: int | None = None
     answer: TableVersion | None = None
     failure: UncertainAppendError | None = None
     while True:
         try:
             action = steps.send(answer) if failure is None else steps.throw(failure)
         except StopIteration:
-            return
+            return before
         answer, failure = None, None
         match action:
             case Look():
                 answer = log.look()
             case Append():
+                before = action.snapshot.number
                 try:
                     log.append(action)
                 except UncertainAppendError as error:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 
 from rheos.connectors.files.publication.schemes import scheme_of
+from rheos.connectors.table_log.compaction_policy import Compaction
 from rheos.connectors.table_log.target import TableTarget
 from rheos.core.connectors.contract import Sink
 from rheos.core.connectors.schemas import check_changes_key, check_column
@@ -47,6 +48,8 @@ class TableLogSink(Sink):
 
     partition_by: tuple[str, ...]
     evolve: bool
+    compact: Compaction | None = None
+    """Policy by which small data files are merged."""
     key: tuple[str, ...] = ()
     """Key of upserts; empty to append rows."""
     gone: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +37,10 @@ class LiveFile:
     greatest: dict[str, Any] = field(default_factory=dict)
     described: Any = None
     """Description of the file by the library, for the removal of the file."""
+    partition: Hashable | None = ()
+    """The file's partition. Files of one may be merged; None for a file that compaction leaves."""
+    written_ms: int = 0
+    """Time at which the file came into the table, as far as the table knows it."""
 
 
 class TableFiles(ABC):
@@ -62,6 +66,10 @@ class TableFiles(ABC):
     @abstractmethod
     def url(self, file: LiveFile) -> str:
         """Return the absolute path or URL of a data file."""
+
+    @abstractmethod
+    def logged_path(self, file: StagedDataFile) -> str:
+        """Return the path by which the table's log will name a new file."""
 
     @abstractmethod
     def names_in(self, path: str, schema: pa.Schema) -> Mapping[str, str]:

@@ -40,7 +40,7 @@ class UpsertableLog(TableLog, Protocol):
     def write(
         self,
         version: Any,
-        checkpoint: int,
+        checkpoint: int | None,
         added: Sequence[StagedDataFile],
         removed: Sequence[LiveFile] = (),
     ) -> None:
@@ -48,7 +48,8 @@ class UpsertableLog(TableLog, Protocol):
 
         Args:
             version: the version that it follows.
-            checkpoint: the sink's number in the new version.
+            checkpoint: the sink's number in the new version; None for a compaction, which leaves the
+                number and the rows as they are.
             added: files that the new version has.
             removed: files of the earlier version that it does not have.
 
@@ -59,7 +60,7 @@ class UpsertableLog(TableLog, Protocol):
 
 def publish(
     log: UpsertableLog, target: TableTarget, files: Sequence[StagedDataFile], progressed: Progressed
-) -> None:
+) -> int | None:
     """Append data files to the table, or apply files of changes to it.
 
     Args:
@@ -68,18 +69,23 @@ def publish(
         files: what a checkpoint in the job's log lists.
         progressed: called after each step of bounded size.
 
+    Returns:
+        The sink's number before; None if nothing was missing.
+
     Raises:
         RheosError: the errors of `append_steps` and of the log.
     """
     if not target.key:
-        take(append_steps(files), log)
-        return
+        return take(append_steps(files), log)
+    before: int | None = None
     folder = SinkFolder(target.folder)
     for _, group in groupby(sorted(files, key=_age), key=lambda file: file.checkpoint):
         changes = list(group)
-        take(append_steps(changes), _Upsert(log, changes, progressed))
+        number = take(append_steps(changes), _Upsert(log, changes, progressed))
+        before = number if before is None else before
         for file in changes:  # No driver needs them any more: the sink's number is known (DL9, IC9).
             folder.remove(file.path)
+    return before
 
 
 def _age(file: StagedDataFile) -> tuple[int, int]:

@@ -49,6 +49,7 @@ class Scope(Enum):
     DRIVER_CALL = ("call",)
     STORE = ("store", "request", "reason", "subtask")
     DRIVER_STORE = ("store", "request", "reason")
+    DRIVER_TABLE = ("table",)
     FINDING = ("finding",)
 
     @property
@@ -211,6 +212,24 @@ DRIVER_STORE_RETRIES = _counter(
     Unit.COUNT,
     Scope.DRIVER_STORE,
     "requests to an object store that the driver has repeated, by the reason",
+)
+COMPACTED_FILES = _counter(
+    "compacted_files",
+    Unit.COUNT,
+    Scope.DRIVER_TABLE,
+    "small data files of a table that the driver has merged",
+)
+COMPACTED_BYTES = _counter(
+    "compacted_bytes",
+    Unit.BYTES,
+    Scope.DRIVER_TABLE,
+    "size of the small data files that the driver has merged",
+)
+COMPACTIONS_GIVEN_UP = _counter(
+    "compactions_given_up",
+    Unit.COUNT,
+    Scope.DRIVER_TABLE,
+    "compactions that the driver has given up, after a conflict with another writer or an error",
 )
 STRANGERS = _counter(
     "strangers",

@@ -28,7 +28,7 @@ _COLOURS = {
     HealthState.FAILING: "red",
 }
 _ROWS: Mapping[str, Sequence[Scope]] = {
-    "Job": (Scope.JOB, Scope.CAUSE, Scope.DRIVER_CALL, Scope.DRIVER_STORE),
+    "Job": (Scope.JOB, Scope.CAUSE, Scope.DRIVER_CALL, Scope.DRIVER_STORE, Scope.DRIVER_TABLE),
     "Operators": (Scope.OPERATOR, Scope.WHOLE_OPERATOR, Scope.PATH),
     "Chains": (Scope.CHAIN,),
     "Edges": (Scope.EDGE,),

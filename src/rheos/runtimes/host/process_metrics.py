@@ -13,6 +13,11 @@ import psutil
 
 from rheos.connectors.calls.bounded_calls import UNDER_WAY
 from rheos.connectors.calls.store_retries import STORE_RETRIES
+from rheos.connectors.table_log.compaction_counts import (
+    COMPACTED_BYTES,
+    COMPACTED_FILES,
+    COMPACTIONS_GIVEN_UP,
+)
 from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.declarations import Metric
@@ -100,9 +105,15 @@ def _memory() -> list[Reading]:
 
 
 def driver_readings() -> list[Reading]:
-    """Return the metrics of the driver's process: the call that waits longest for a server, and the
-    repeated requests to object stores."""
-    return [*_server_wait(f.DRIVER_WAIT), *STORE_RETRIES.readings(f.DRIVER_STORE_RETRIES)]
+    """Return the metrics of the driver's process: the call that waits longest for a server, the
+    repeated requests to object stores, and the compactions of tables."""
+    return [
+        *_server_wait(f.DRIVER_WAIT),
+        *STORE_RETRIES.readings(f.DRIVER_STORE_RETRIES),
+        *COMPACTED_FILES.readings(f.COMPACTED_FILES),
+        *COMPACTED_BYTES.readings(f.COMPACTED_BYTES),
+        *COMPACTIONS_GIVEN_UP.readings(f.COMPACTIONS_GIVEN_UP),
+    ]
 
 
 def _server_wait(metric: Metric) -> list[Reading]:
