@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from rheos.connectors.calls.client_loop import CLOSE_S, ClientLoop
 from rheos.connectors.calls.client_session import ClientSession
 from rheos.connectors.calls.outside_calls import OutsideCall
+from rheos.connectors.nats.bounded_parser import bound_parser
 from rheos.connectors.nats.client_options import ANSWER_S, NatsOptions, client, nats_error
 from rheos.core.errors import RheosError
 
@@ -67,6 +68,7 @@ class NatsConnection:
     async def _opened(self, work: Callable[[NatsConnection], Awaitable[T]]) -> T:
         if self.nats is None:
             connection = client().NATS()
+            bound_parser(connection)
             self.nats = connection
             await connection.connect(
                 **self._options.arguments(),
