@@ -1,0 +1,1 @@
+"""Connectors compared with their client libraries alone."""
