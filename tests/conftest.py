@@ -70,6 +70,7 @@ _WORLDS = ("chaos", "equivalence", "ports", "simulation")
 """Folders of tests that run whole jobs under faults: too slow for `--quick`."""
 _SERVERS = (
     "cassandra",
+    "clickhouse",
     "hdfs",
     "kafka",
     "mqtt",
@@ -204,6 +205,16 @@ def nats_server() -> Iterator[Any]:
 
     server = NatsServer(token="queen of hearts")
     yield from running(server)
+
+
+@pytest.fixture(scope="session")
+def clickhouse_server() -> Iterator[Any]:
+    """Run ClickHouse's engine for all tests (`ClickhouseServer`), each with its own tables. A test that
+    kills it starts it again."""
+    pytest.importorskip("urllib3", reason="the extra rheos[clickhouse] is not installed")
+    from rheos.testing.servers import ClickhouseServer
+
+    yield from running(ClickhouseServer())
 
 
 @pytest.fixture(scope="session")

@@ -53,6 +53,7 @@ CALLS: dict[Callable[..., Any], dict[str, Any]] = {
     rh.redis.source: {"url": "redis://a", "stream": "s", "schema": {"n": int}},
     rh.redis.sink: {"url": "redis://a", "key": "k:{n}"},
     rh.postgres.sink: {"table": "t", "url": "postgresql://a/b"},
+    rh.clickhouse.sink: {"table": "t", "url": "http://a:8123"},
     rh.opensearch.sink: {"url": "http://a:9200", "index": "t", "id": "n"},
     rh.cassandra.sink: {"table": "k.t", "hosts": "a"},
     rh.tables.sink: {"target": "t"},

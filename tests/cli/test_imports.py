@@ -36,10 +36,11 @@ WINGS = {
         for name in ("chaos", "dashboard", "debugging", "export", "forks", "lineage")
     ),
     *(f"rheos.ops.{name}" for name in ("savepoints", "servers")),
-    *(f"rheos.connectors.{name}" for name in ("cassandra", "delta", "files", "http", "iceberg")),
+    *(f"rheos.connectors.{name}" for name in ("cassandra", "clickhouse", "delta", "files", "http")),
     *(
         f"rheos.connectors.{name}"
         for name in (
+            "iceberg",
             "kafka",
             "listener",
             "mqtt",

@@ -23,6 +23,7 @@ class Visit:
 
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
+    "clickhouse.lookup": {"table": "visits", "url": "http://127.0.0.1:1", "key": "id"},
     "collection": {"rows": []},
     "delta.changes": {"path": "lake/visits"},
     "delta.source": {"path": "lake/visits"},
@@ -54,6 +55,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "socket.source": {"address": "127.0.0.1:1", "format": rh.formats.json()},
 }
 NEEDS_ITS_SERVER = {
+    "clickhouse.lookup",
     "delta.changes",
     "delta.source",
     "iceberg.changes",

@@ -69,6 +69,7 @@ def test_no_connector_shows_credentials() -> None:
         "rabbitmq",
         "opensearch",
         "cassandra",
+        "clickhouse",
         "tables",
         "delta",
         "iceberg",

@@ -74,6 +74,7 @@ SEARCHES = {
     "redis": "redis.html",
     "jetstream": "nats.html",
     "mosquitto": "mqtt.html",
+    "replacingmergetree": "clickhouse.html",
     "amqp": "rabbitmq.html",
     "webhook": "web.html",
     "sql": "sql.html",

@@ -47,6 +47,7 @@ ELSEWHERE = {
     "docs/redis.md": "its jobs write a real server: tests/docs/test_redis.py runs them and looks there",
     "docs/mqtt.md": "its job never ends: tests/docs/test_mqtt.py runs it on a real broker",
     "docs/rabbitmq.md": "its job never ends: tests/docs/test_rabbitmq.py runs it on a real server",
+    "docs/clickhouse.md": "its job never ends: tests/docs/test_clickhouse.py runs it on an engine",
     "docs/nats.md": "its job reads and writes a real server: tests/docs/test_nats.py runs it",
     "docs/postgres.md": "its job reads and writes a real server: tests/docs/test_postgres.py runs it "
     "and checks the rows",

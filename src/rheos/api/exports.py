@@ -16,6 +16,7 @@ from rheos.api.streams import DataStream
 from rheos.api.windowed_stream import WindowedStream
 from rheos.connectors import (
     cassandra,
+    clickhouse,
     delta,
     files,
     http,
@@ -239,6 +240,7 @@ __all__ = [
     "WorkerLostError",
     "agg",
     "cassandra",
+    "clickhouse",
     "col",
     "collect_sink",
     "collection",

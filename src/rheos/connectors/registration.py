@@ -100,6 +100,7 @@ CONNECTORS = PlugInRegistry(
         "http": "rheos.connectors.http.registration:CONNECTOR",
         "socket": "rheos.connectors.socket.registration:CONNECTOR",
         "opensearch": "rheos.connectors.opensearch.registration:CONNECTOR",
+        "clickhouse": "rheos.connectors.clickhouse.registration:CONNECTOR",
         "cassandra": "rheos.connectors.cassandra.registration:CONNECTOR",
         "tables": "rheos.connectors.tables:CONNECTOR",
         "delta": "rheos.connectors.delta.registration:CONNECTOR",

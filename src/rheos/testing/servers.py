@@ -15,6 +15,7 @@ connector, also for connectors of other distributions.
 import typing as _typing
 
 from rheos.ops.servers.cassandra import CassandraNode
+from rheos.ops.servers.clickhouse import ClickhouseServer
 from rheos.ops.servers.hadoop import HadoopCluster
 from rheos.ops.servers.kafka import KafkaBroker
 from rheos.ops.servers.mariadb import MariadbServer
@@ -28,6 +29,7 @@ from rheos.ops.servers.server import Server, development_server, server_names
 
 __all__ = [
     "CassandraNode",
+    "ClickhouseServer",
     "HadoopCluster",
     "KafkaBroker",
     "MariadbServer",

@@ -108,6 +108,10 @@ def nats_sink(port: int) -> Sink:
     )
 
 
+def clickhouse(port: int) -> str:
+    return f"http://127.0.0.1:{port}"
+
+
 def written_once(port: int) -> None:
     """Begin to deliver a staged epoch."""
     sink = rh.nats.sink(
@@ -257,6 +261,14 @@ CASES: dict[str, dict[str, Case]] = {
     },
     "PostgresLookup": {"made": lambda port: rh.postgres.lookup("t", url=postgres(port), key="id")},
     "CassandraSink": {"prepared": lambda port: prepared(cassandra(port))},
+    "ClickhouseSink": {
+        "prepared": lambda port: prepared(
+            rh.clickhouse.sink("t", url=clickhouse(port), retry_for="0s")
+        ),
+    },
+    "ClickhouseLookup": {
+        "made": lambda port: rh.clickhouse.lookup("t", url=clickhouse(port), key="id"),
+    },
     "OpenSearchSink": {
         "prepared": lambda port: prepared(opensearch(port)),
         "written": lambda port: written(opensearch(port)),
@@ -336,7 +348,7 @@ ASKS_NOBODY = {
     "StagedRowsCommitter": "made of a RetryingSession, as PostgresSink",
     "LedgerCommitter": "made of a DatabaseSession, as SqlDatabaseSink",
     "OwnEpochsCommitter": "a LedgerCommitter",
-    "SpillingSink": "the base of Redis, MQTT, NATS, RabbitMQ, OpenSearch and Cassandra",
+    "SpillingSink": "the base of Redis, MQTT, NATS, RabbitMQ, OpenSearch, ClickHouse and Cassandra",
     "SpilledCommitter": "delivers as the sinks that derive from SpillingSink do",
     "OwnSpilledCommitter": "a SpilledCommitter",
     "TableLogCommitter": "the base of DeltaTableCommitter and IcebergTableCommitter",
@@ -452,6 +464,7 @@ USERS = {
         "connectors/calls/file_systems.py",
         "connectors/delta/delta_table.py",
         "connectors/mysql/server_login.py",
+        "connectors/clickhouse/session.py",
         "connectors/opensearch/client.py",
         "ops/control/alert_webhook.py",
         "ops/control/otlp_export.py",

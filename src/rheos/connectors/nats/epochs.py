@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from rheos.connectors.confirmed_delivery import ConfirmedDelivery
+from rheos.connectors.epoch_notes import EpochNotes
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.nats.publishing import MESSAGE_ID, MessagePublishing
 from rheos.connectors.nats.session import LOGGER, NatsSession
@@ -27,9 +28,6 @@ from rheos.connectors.spilling import Count
 from rheos.core.errors import UnrestorableError
 from rheos.core.protocol.elements import Batch
 
-_BEGUN = ".begun"
-_MOST_NOTE_BYTES = 4096
-
 
 class BegunEpoch(msgspec.Struct, frozen=True):
     """Note that an epoch may be partly published."""
@@ -38,6 +36,9 @@ class BegunEpoch(msgspec.Struct, frozen=True):
     created_us: int
     after: int
     """Last message of the stream before the epoch's first one."""
+
+
+_NOTES = EpochNotes(BegunEpoch)
 
 
 @dataclass
@@ -64,20 +65,13 @@ class OnceDelivery(ConfirmedDelivery):
         self._epoch: _Epoch | None = None
 
     def begin_epoch(self, folder: SinkFolder, path: str) -> None:
-        note = path + _BEGUN
         name = posixpath.basename(path)
-        if folder.exists(note):
-            with folder.system.open(folder.path(note), "rb") as file:
-                begun = _decoded(file.read(_MOST_NOTE_BYTES))
+        begun = _NOTES.found(folder, path)
+        if begun is not None:
             self._epoch = _Epoch(name, self._published(begun, name))
             return
         ends = self._session.call(lambda connection: stream_ends(connection, self._stream))
-        begun = BegunEpoch(self._stream, ends.created_us, ends.last)
-        with folder.create(f"{note}.tmp") as file:
-            file.write(msgspec.json.encode(begun))
-        folder.sync(f"{note}.tmp")
-        folder.rename(f"{note}.tmp", note)
-        folder.sync(posixpath.dirname(note))
+        _NOTES.write(folder, path, BegunEpoch(self._stream, ends.created_us, ends.last))
         self._epoch = _Epoch(name, set())
 
     def write(self, batch: Batch) -> None:
@@ -130,13 +124,3 @@ class OnceDelivery(ConfirmedDelivery):
                 "of the job",
             )
         return rows
-
-
-def _decoded(note: bytes) -> BegunEpoch:
-    try:
-        return msgspec.json.decode(note, type=BegunEpoch)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise UnrestorableError(
-            f"the note of a staged epoch is damaged: {error}",
-            hint="restore the job's checkpoint directory from a copy, or start it from a savepoint",
-        ) from error
