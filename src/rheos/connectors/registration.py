@@ -93,6 +93,7 @@ CONNECTORS = PlugInRegistry(
         "postgres": "rheos.connectors.postgres.registration:CONNECTOR",
         "mysql": "rheos.connectors.mysql.registration:CONNECTOR",
         "sql_database": "rheos.connectors.sql_database.registration:CONNECTOR",
+        "duckdb": "rheos.connectors.duckdb.registration:CONNECTOR",
         "redis": "rheos.connectors.redis.registration:CONNECTOR",
         "nats": "rheos.connectors.nats.registration:CONNECTOR",
         "mqtt": "rheos.connectors.mqtt.registration:CONNECTOR",

@@ -348,6 +348,10 @@ ASKS_NOBODY = {
     "StagedRowsCommitter": "made of a RetryingSession, as PostgresSink",
     "LedgerCommitter": "made of a DatabaseSession, as SqlDatabaseSink",
     "OwnEpochsCommitter": "a LedgerCommitter",
+    "DuckDbSink": "its file is local: a held lock is bounded in tests/connectors/duckdb",
+    "DuckDbSource": "its file is local, as that of DuckDbSink",
+    "DuckDbLookup": "its file is local, as that of DuckDbSink",
+    "DuckDbCommitter": "its file is local, as that of DuckDbSink",
     "SpillingSink": "the base of Redis, MQTT, NATS, RabbitMQ, OpenSearch, ClickHouse and Cassandra",
     "SpilledCommitter": "delivers as the sinks that derive from SpillingSink do",
     "OwnSpilledCommitter": "a SpilledCommitter",
@@ -461,6 +465,7 @@ USERS = {
     "paths of URLs": {"connectors/files/partition_reading.py"},
     "declares its calls": {
         "connectors/cassandra/client.py",
+        "connectors/duckdb/database_file.py",
         "connectors/calls/file_systems.py",
         "connectors/delta/delta_table.py",
         "connectors/mysql/server_login.py",

@@ -117,6 +117,11 @@ class DatabaseAddress:
         scheme, _, driver = parsed.drivername.partition("+")
         backend = _SCHEMES.get(scheme)
         if backend is None or driver not in ("", _DRIVERS[backend][0]):
+            if scheme == "duckdb":
+                raise ProgramError(
+                    "url= is for DuckDB, which has a connector of its own",
+                    hint='write rh.duckdb.sink("counts", path="shop.duckdb"), or .source, .lookup',
+                )
             known = ", ".join(sorted({f"{each}+{_DRIVERS[each][0]}" for each in _SCHEMES.values()}))
             raise ProgramError(
                 f"url= is for {parsed.drivername}, which Rheos does not write", hint=f"it has {known}"

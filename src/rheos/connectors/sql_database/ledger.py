@@ -19,7 +19,7 @@ from rheos.connectors.sql_database.ledger_commit import (
 from rheos.connectors.sql_database.target_table import table_options
 
 LEDGER = "rheos_ledger"
-_KEPT_ATTEMPTS = 100
+KEPT_ATTEMPTS = 100
 """Number of former attempts whose rows stay. A process that was considered dead may still commit, and
 must find the mark of its writer."""
 
@@ -121,7 +121,7 @@ def forget_attempts(
     sa, ledger = client(), ledger_table(schema)
     connection.execute(
         sa.delete(ledger)
-        .where(ledger.c.job == job[:255], ledger.c.attempt < before - _KEPT_ATTEMPTS)
+        .where(ledger.c.job == job[:255], ledger.c.attempt < before - KEPT_ATTEMPTS)
         .where(ledger.c.writer.not_in(sorted(keep)))
     )
     connection.commit()

@@ -138,7 +138,7 @@ class RowBlocks(ChunkDecoder):
         rows = self._session.do(work)
         count = len(of.key)
         keys: list[Key] = [tuple(row[:count]) for row in rows]
-        self._check(keys)
+        check_keys(keys, of.label)
         self._is_last = len(rows) <= limit
         rows, keys = rows[:limit], keys[:limit]
         if not rows:
@@ -154,22 +154,20 @@ class RowBlocks(ChunkDecoder):
         self._next = RowPosition(begin.rows + len(rows), keys[-1])
         return Chunk(batch, None, len(rows), (), position, lambda row: begin.rows + row + 1)
 
-    def _check(self, keys: Sequence[Key]) -> None:
-        """Raise InputError if a key is no position: the rows after it would be lost."""
-        for key in keys:
-            if not all(type(value) in (int, str) for value in key):
-                raise InputError(
-                    f"a row of {self._of.label} has the key {key!r}, which cannot be a position",
-                    hint="leave out rows whose key is NULL or of another type",
-                )
-        if len({*keys}) < len(keys):
-            raise InputError(
-                f"several rows of {self._of.label} have one key",
-                hint="name a unique key in key=",
-            )
-
     def close(self) -> None:
         # A query that still runs ends within its limit.
         with self._lock:
             self._is_last = True
             self._session.close()
+
+
+def check_keys(keys: Sequence[Key], label: str) -> None:
+    """Raise InputError if a key is no position: the rows after it would be lost."""
+    for key in keys:
+        if not all(type(value) in (int, str) for value in key):
+            raise InputError(
+                f"a row of {label} has the key {key!r}, which cannot be a position",
+                hint="leave out rows whose key is NULL or of another type",
+            )
+    if len({*keys}) < len(keys):
+        raise InputError(f"several rows of {label} have one key", hint="name a unique key in key=")

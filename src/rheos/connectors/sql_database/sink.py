@@ -13,7 +13,12 @@ from rheos.connectors.sql_database.column_limits import new_type
 from rheos.connectors.sql_database.ledger import LEDGER, make_ledger
 from rheos.connectors.sql_database.session import DatabaseSession
 from rheos.connectors.sql_database.target_table import found_target, table_name
-from rheos.connectors.sql_database.writing import DatabaseTarget, LedgerCommitter, LedgerWriter
+from rheos.connectors.sql_database.writing import (
+    DatabaseTarget,
+    LedgerCommitter,
+    LedgerWriter,
+    OwnEpochsCommitter,
+)
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.connectors.schemas import check_changes_key, check_column
 from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
@@ -123,7 +128,7 @@ class SqlDatabaseSink(Sink):
     def open(self, ctx: SinkContext) -> SinkWriter:
         if self.target is None:
             raise ConfigurationError(f"the runtime must inspect {self.describe()} before it is written")
-        return LedgerWriter(self.target, ctx)
+        return LedgerWriter(self.target, ctx, OwnEpochsCommitter(self.target))
 
     def committer(self) -> Committer | None:
         return None if self.target is None else LedgerCommitter(self.target)

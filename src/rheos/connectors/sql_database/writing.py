@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import polars as pl
@@ -42,6 +42,26 @@ _AHEAD_BYTES = 256 << 20
 """Maximum bytes staged while a commit runs or is retried, unless the commit itself is larger."""
 
 
+class StagedTarget(Protocol):
+    """Table whose rows a `LedgerWriter` stages."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Return the key of upserts; empty to append rows."""
+
+    @property
+    def table(self) -> WrittenTable:
+        """Return the table, with the limits of its columns."""
+
+    @property
+    def gone(self) -> str | None:
+        """Return the boolean column that marks rows which delete the row with their key."""
+
+    @property
+    def folder(self) -> str:
+        """Return the folder for staged rows."""
+
+
 @dataclass(frozen=True, repr=False)
 class DatabaseTarget:
     """Configuration of the table for writers and committers."""
@@ -68,12 +88,21 @@ class DatabaseTarget:
 class LedgerWriter(SinkWriter):
     """Writer that stages each epoch in a file. Its name is generated when it is opened (SL1)."""
 
-    def __init__(self, target: DatabaseTarget, ctx: SinkContext) -> None:
+    def __init__(
+        self, target: StagedTarget, ctx: SinkContext, committer: OwnEpochsCommitter | None
+    ) -> None:
+        """Create a writer.
+
+        Args:
+            target: The table.
+            ctx: The environment of the writer.
+            committer: The committer of this writer's epochs; None if the driver commits them, each
+                before the next one.
+        """
         self._target = target
         self._ctx = ctx
         self._name = uuid4().hex[:12]
-        self._room = StagingRoom(_AHEAD_BYTES)
-        self._committer = OwnEpochsCommitter(target, self._room)
+        self._committer = committer
         self._checks = RowChecks(str(target.table), target.table.limits, target.key, target.gone)
         self._file = StagedFileWriter(SinkFolder(target.folder))
         self._number = 0
@@ -83,8 +112,10 @@ class LedgerWriter(SinkWriter):
         self._epoch_bytes = 0
         self._staged_bytes = 0
         """Size of everything that the writer has staged."""
+        self._newest = 0
+        """Checkpoint of the newest epoch."""
 
-    def committer(self) -> Committer:
+    def committer(self) -> Committer | None:
         return self._committer
 
     def write(self, batch: Batch) -> None:
@@ -96,7 +127,8 @@ class LedgerWriter(SinkWriter):
             self._put()
 
     def has_room(self) -> bool:
-        return self._room.has_room(self._staged_bytes + self._gathered_bytes)
+        staged_bytes = self._staged_bytes + self._gathered_bytes
+        return self._committer is None or self._committer.room.has_room(staged_bytes)
 
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
         self._put()
@@ -121,15 +153,17 @@ class LedgerWriter(SinkWriter):
             gone=target.gone,
             file=file,
             size_bytes=self._epoch_bytes,
-            published=self._committer.published,
+            published=self._newest if self._committer is None else self._committer.published,
         )
+        self._newest = checkpoint
         self._number += 1
         self._epoch_bytes = 0
         return [epoch.encoded()]
 
     def close(self) -> None:
         self._file.abandon()
-        self._committer.session.close()
+        if self._committer is not None:
+            self._committer.session.close()
 
     def _put(self) -> None:
         batches, self._batches, self._gathered_rows, self._gathered_bytes = self._batches, [], 0, 0
@@ -188,7 +222,7 @@ class LedgerCommitter(Committer):
             tuple(epoch.columns),
             tuple(epoch.key),
         )
-        for rows in self._staged_rows(epoch):
+        for rows in staged_rows(SinkFolder(self._target.folder), epoch):
             frame, deleted = changes_of(frame_for(backend, polars_frame(rows)), epoch.key, epoch.gone)
             if deleted is not None:
                 writing.delete(connection, deleted, progressed)
@@ -220,24 +254,6 @@ class LedgerCommitter(Committer):
                 raise database_error(raised, named, address, record=record) from None
         raise database_error(refused, named, address) from None
 
-    def _staged_rows(self, epoch: LedgerEpoch) -> Iterator[Batch]:
-        """Yield the batches of the epoch's file. Raises UnrestorableError if they are lost (SL4)."""
-        folder = SinkFolder(self._target.folder)
-        try:
-            yield from read_staged(folder, epoch.file)
-        except FileNotFoundError:
-            raise self._make_lost_error(epoch, "it does not exist") from None
-        except (OSError, pa.ArrowInvalid) as error:
-            raise self._make_lost_error(epoch, str(error)) from error
-
-    def _make_lost_error(self, epoch: LedgerEpoch, why: str) -> UnrestorableError:
-        path = SinkFolder(self._target.folder).path(epoch.file.path)
-        return UnrestorableError(
-            f"{epoch.file.rows} rows that were staged for checkpoint {epoch.checkpoint} are not in the "
-            f"table {epoch.target}, and their file {path} cannot be read: {why}",
-            hint=RESTORED,
-        )
-
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
         kept = list(map(decoded_epoch, keep))
         schema, writers = self._target.table.schema, {epoch.writer for epoch in kept}
@@ -254,21 +270,39 @@ class LedgerCommitter(Committer):
 class OwnEpochsCommitter(LedgerCommitter):
     """Committer of a task, for the epochs of its own writer. It keeps its connection."""
 
-    def __init__(self, target: DatabaseTarget, room: StagingRoom) -> None:
+    def __init__(self, target: DatabaseTarget) -> None:
         super().__init__(target)
-        self._room = room
+        self.room = StagingRoom(_AHEAD_BYTES)
         self.published = 0
         """Newest checkpoint that was committed."""
 
     def commit(self, committables: Sequence[bytes]) -> None:
         epochs = list(map(decoded_epoch, committables))
         sizes = {each.checkpoint: each.size_bytes for each in epochs}
-        self._room.begin(sizes)
+        self.room.begin(sizes)
         self._commit_all(epochs)
-        self._room.end(sizes)
+        self.room.end(sizes)
 
     def _committed(self, epoch: LedgerEpoch) -> None:
         self.published = max(self.published, epoch.checkpoint)
+
+
+def staged_rows(folder: SinkFolder, epoch: LedgerEpoch) -> Iterator[Batch]:
+    """Yield the batches of the epoch's file. Raises UnrestorableError if they are lost (SL4)."""
+    try:
+        yield from read_staged(folder, epoch.file)
+    except FileNotFoundError:
+        raise _make_lost_error(folder, epoch, "it does not exist") from None
+    except (OSError, pa.ArrowInvalid) as error:
+        raise _make_lost_error(folder, epoch, str(error)) from error
+
+
+def _make_lost_error(folder: SinkFolder, epoch: LedgerEpoch, why: str) -> UnrestorableError:
+    return UnrestorableError(
+        f"{epoch.file.rows} rows that were staged for checkpoint {epoch.checkpoint} are not in the "
+        f"table {epoch.target}, and their file {folder.path(epoch.file.path)} cannot be read: {why}",
+        hint=RESTORED,
+    )
 
 
 def changes_of(
