@@ -73,6 +73,7 @@ _SERVERS = (
     "clickhouse",
     "hdfs",
     "kafka",
+    "kinesis",
     "mqtt",
     "mysql",
     "nats",
@@ -237,6 +238,15 @@ def rabbitmq_server() -> Iterator[Any]:
     from rheos.testing.servers import RabbitmqServer
 
     yield from running(RabbitmqServer(user=("ada", "queen of hearts")))
+
+
+@pytest.fixture(scope="session")
+def aws_emulator() -> Iterator[Any]:
+    """Run an emulator of AWS for all tests (`KinesisServer`), each with its own streams."""
+    pytest.importorskip("boto3", reason="the extra rheos[aws] is not installed")
+    from rheos.testing.servers import KinesisServer
+
+    yield from running(KinesisServer())
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,14 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "iceberg.changes": {"table": "shop.visits", "catalog": {"type": "sql", "uri": "sqlite://"}},
     "iceberg.source": {"table": "shop.visits", "catalog": {"type": "sql", "uri": "sqlite://"}},
     "kafka.source": {"topics": "visits", "brokers": "127.0.0.1:1", "format": rh.formats.json()},
+    "kinesis.source": {
+        "stream": "visits",
+        "format": rh.formats.json(),
+        "retry_for": "0s",
+        "region": "us-east-1",
+        "endpoint": "http://127.0.0.1:1",
+        "options": {"aws_access_key_id": "a", "aws_secret_access_key": "b"},
+    },
     "lookup_table": {"table": list, "key": "user", "reload_every": "1m"},
     "mqtt.source": {
         "url": "mqtt://127.0.0.1:1",

@@ -60,6 +60,7 @@ def test_no_connector_shows_credentials() -> None:
     for name in (
         "files",
         "kafka",
+        "kinesis",
         "postgres",
         "mysql",
         "sql_database",

@@ -73,6 +73,7 @@ SEARCHES = {
     "postgres": "postgres.html",
     "redis": "redis.html",
     "jetstream": "nats.html",
+    "kinesis": "kinesis.html",
     "mosquitto": "mqtt.html",
     "replacingmergetree": "clickhouse.html",
     "amqp": "rabbitmq.html",

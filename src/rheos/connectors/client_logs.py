@@ -15,6 +15,8 @@ from functools import lru_cache
 
 LOGGERS_OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "aiohttp": ("aiohttp",),
+    "boto3": ("boto3", "botocore"),
+    "botocore": ("boto3", "botocore"),
     "cassandra": ("cassandra",),
     "azure": ("azure",),
     "confluent_kafka": ("rheos.kafka",),

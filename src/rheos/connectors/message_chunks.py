@@ -5,7 +5,7 @@ A position is the number of the last message whose rows were all returned. Numbe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,16 @@ from rheos.core.connectors.rejected_records import (
 from rheos.core.formats.contract import Decoded
 from rheos.core.protocol.elements import Batch
 
-Numbers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[Any]
+"""Numbers of messages: an array of int64, or of Python's integers if they may have more bits."""
+_MOST_BITS = 63
+
+
+def _stored(number: int | None) -> int | str | None:
+    """Return a number for a position. MessagePack has integers of 64 bits."""
+    if number is None or number.bit_length() <= _MOST_BITS:
+        return number
+    return str(number)
 
 
 class MessagePosition(msgspec.Struct, frozen=True, array_like=True):
@@ -40,12 +49,13 @@ class MessagePosition(msgspec.Struct, frozen=True, array_like=True):
     """Number of the next message, if some of its rows were already returned."""
 
     def encode(self) -> bytes:
-        return msgspec.msgpack.encode(self)
+        return msgspec.msgpack.encode((_stored(self.after), self.rows, _stored(self.partly)))
 
     @classmethod
     def decode(cls, position: bytes) -> MessagePosition:
         """Decode a position of a checkpoint."""
-        return msgspec.msgpack.decode(position, type=cls)
+        # Long numbers were stored as strings.
+        return msgspec.convert(msgspec.msgpack.decode(position), cls, strict=False)
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ class MessageChunk(BufferedChunk):
 
     numbers: Numbers = field(kw_only=True)
     """Number of each message."""
-    origin: Numbers = field(kw_only=True)
+    origin: npt.NDArray[np.int64] = field(kw_only=True)
     """Index in `numbers` of the message that contains each row."""
     bad: Sequence[tuple[int, BadRecord]] = field(kw_only=True)
     """Rejected messages, by their index in `numbers`."""
@@ -117,6 +127,7 @@ class MessageReader(BufferReader):
         name: name of the stream, the first column of rejected records.
         unit: unit of the numbers, such as `sequence`.
         rejected: columns of rejected records: the stream, the number, and the record.
+        shown: converts a number for places and rejected records.
     """
 
     def __init__(
@@ -127,16 +138,18 @@ class MessageReader(BufferReader):
         name: str,
         unit: str,
         rejected: pa.Schema,
+        shown: Callable[[int], int | str] = int,
     ) -> None:
         super().__init__(buffer, position)
         self._ctx = ctx
         self._name = name
         self._unit = unit
         self._rejected = rejected
+        self._shown = shown
         self._given: Sequence[int] = ()
 
     def places(self) -> RowPlaces:
-        return RowPlaces(self._unit, self._given)
+        return RowPlaces(self._unit, [self._shown(number) for number in self._given])
 
     def _returns(self, chunk: BufferedChunk, begin: int, end: int) -> None:
         self._given = ()
@@ -150,7 +163,7 @@ class MessageReader(BufferReader):
             if bad:
                 place: list[Sequence[Any]] = [
                     [self._name] * len(bad),
-                    [int(chunk.numbers[at]) for at, _ in bad],
+                    [self._shown(chunk.numbers[at]) for at, _ in bad],
                 ]
                 self._ctx.count(SKIPPED, len(bad))
                 records = [record for _, record in bad]

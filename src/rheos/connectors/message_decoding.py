@@ -4,9 +4,11 @@ message."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.connectors.message_chunks import MessageChunk, MessagePosition, Numbers, message_chunk
@@ -89,6 +91,7 @@ class PayloadDecoding:
         field: Callable[[str], pa.Array],
         decoder: Decoder,
         before: MessagePosition,
+        holders: npt.NDArray[np.int64] | None = None,
     ) -> MessageChunk:
         """Decode messages, of which there is at least one.
 
@@ -96,9 +99,11 @@ class PayloadDecoding:
             name: Name of their stream, for errors.
             numbers: Their ascending numbers.
             payloads: Their payloads.
-            field: Returns a field of all messages by its name.
+            field: Returns a field by its name, with a value for each payload.
             decoder: A decoder of this configuration.
             before: The position before them.
+            holders: Index in `numbers` of the message that has each payload, ascending; None if each
+                message has one.
 
         Returns:
             Their rows.
@@ -115,4 +120,10 @@ class PayloadDecoding:
                 for name in self.schema.names
             ]
             rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        if holders is not None:
+            decoded = replace(
+                decoded,
+                origin=holders if decoded.origin is None else holders[decoded.origin],
+                bad=[each._replace(at=int(holders[each.at])) for each in decoded.bad],
+            )
         return message_chunk(name, numbers, decoded, rows, before, self.on_error)

@@ -19,6 +19,7 @@ from rheos.ops.servers.clickhouse import ClickhouseServer
 from rheos.ops.servers.hadoop import HadoopCluster
 from rheos.ops.servers.kafka import KafkaBroker
 from rheos.ops.servers.mariadb import MariadbServer
+from rheos.ops.servers.moto import KinesisServer
 from rheos.ops.servers.mqtt import MosquittoServer
 from rheos.ops.servers.nats import NatsServer
 from rheos.ops.servers.opensearch import OpenSearchNode
@@ -32,6 +33,7 @@ __all__ = [
     "ClickhouseServer",
     "HadoopCluster",
     "KafkaBroker",
+    "KinesisServer",
     "MariadbServer",
     "MosquittoServer",
     "NatsServer",

@@ -11,6 +11,7 @@ import pkgutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -90,6 +91,17 @@ def rabbitmq_sink(port: int) -> Sink:
     return rh.rabbitmq.sink(
         f"amqp://127.0.0.1:{port}", routing_key="k", format=rh.formats.json(), retry_for="0s"
     )
+
+
+def aws(port: int) -> dict[str, Any]:
+    options = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    return {
+        "format": rh.formats.json(),
+        "retry_for": "0s",
+        "region": "us-east-1",
+        "endpoint": f"http://127.0.0.1:{port}",
+        "options": options,
+    }
 
 
 def nats_source(port: int) -> Source:
@@ -239,6 +251,13 @@ CASES: dict[str, dict[str, Case]] = {
     "RabbitmqSink": {
         "prepared": lambda port: prepared(rabbitmq_sink(port)),
         "written": lambda port: written(rabbitmq_sink(port)),
+    },
+    "KinesisSource": {
+        "splits": lambda port: rh.kinesis.source("s", schema=SCHEMA, **aws(port)).splits(),
+    },
+    "KinesisSink": {
+        "prepared": lambda port: prepared(rh.kinesis.sink("s", **aws(port))),
+        "written": lambda port: written(rh.kinesis.sink("s", **aws(port))),
     },
     "NatsSource": {"splits": lambda port: nats_source(port).splits()},
     "NatsSink": {
@@ -409,6 +428,8 @@ def test_every_connector_has_cases_or_makes_no_calls() -> None:
 # --- modules that use client libraries --------------------------------------------------------------
 
 LIBRARIES = {
+    "boto3",
+    "botocore",
     "cassandra",
     "confluent_kafka",
     "fsspec",
@@ -429,6 +450,7 @@ LIBRARIES = {
 }
 USERS = {
     "bounded by its callers": {
+        "connectors/aws/client_options.py",
         "connectors/calls/hadoop_files.py",
         "connectors/calls/hdfs.py",
         "connectors/calls/webhdfs.py",

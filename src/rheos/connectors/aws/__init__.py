@@ -1,0 +1,1 @@
+"""Connections, errors and requests for several records, which the connectors of AWS share."""
