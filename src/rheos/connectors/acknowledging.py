@@ -60,7 +60,7 @@ class AcknowledgingSource(Source):
         object.__setattr__(self, "schema", self.of.decoding.schema)
 
     @abstractmethod
-    def reading(
+    def new_reading(
         self, split: Split, position: MessagePosition | None, ctx: ReaderContext
     ) -> AcknowledgedReading:
         """Return the reading of a split, which has not begun."""
@@ -77,7 +77,7 @@ class AcknowledgingSource(Source):
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         assert isinstance(ctx.client, AcknowledgingClient)
         at = None if position is None else MessagePosition.decode(position)
-        reading = self.reading(split, at, ctx)
+        reading = self.new_reading(split, at, ctx)
         ctx.client.add(split.id, reading)
         reader = AcknowledgingReader(reading, split.id, self.of, ctx, self.rejected)
         reading.run()

@@ -88,7 +88,7 @@ def decoded_chunk(
     packed = [each for some in unpacked for each in some]
     numbers = np.empty(len(records), object)
     numbers[:] = [each.number for each in records]
-    field = partial(_column, shard=shard, packed=packed, of=[records[at] for at in holders])
+    field = partial(_column, shard=shard, packed=packed, of=[records[at] for at in holders.tolist()])
     payloads = [each.payload for each in packed]
     return decoding.chunk(shard, numbers, payloads, field, decoder, before, holders)
 

@@ -134,7 +134,7 @@ class MqttSource(AcknowledgingSource):
     def splits(self) -> Sequence[Split]:
         return [Split(self.of.client_id)]
 
-    def reading(
+    def new_reading(
         self, split: Split, position: MessagePosition | None, ctx: ReaderContext
     ) -> MqttReading:
         return MqttReading(self.of, position, ctx)

@@ -111,7 +111,7 @@ class RabbitmqSource(AcknowledgingSource):
     def splits(self) -> Sequence[Split]:
         return [Split(name) for name in self.queues]
 
-    def reading(
+    def new_reading(
         self, split: Split, position: MessagePosition | None, ctx: ReaderContext
     ) -> QueueReading:
         return QueueReading(self.of, split.id, position, ctx)
