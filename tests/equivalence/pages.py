@@ -39,6 +39,7 @@ ELSEWHERE = {
     "docs/quickstart.md": "it is a walk: tests/docs/test_quickstart.py runs it, step by step",
     "docs/operating.md": "its jobs never end and are about one runtime: tests/docs/test_operating.py "
     "walks through it and checks every row",
+    "docs/incidents.md": "its job fails: tests/docs/test_incidents.py turns its rows into tests",
     "docs/kafka.md": "its jobs read a real broker: tests/docs/test_kafka.py walks through it and "
     "checks every row",
     "docs/delta.md": "one of its programs queries what another writes: tests/docs/test_delta.py",

@@ -231,8 +231,8 @@ def debug_job(
             job,
             key_columns(key),
             operator=operator,
-            from_checkpoint=_number(from_, "--from"),
-            until=None if until is None else _number(until, "--until"),
+            from_checkpoint=checkpoint_number(from_, "--from"),
+            until=None if until is None else checkpoint_number(until, "--until"),
             against=against,
             checkpoint_dir=checkpoint_dir,
         )
@@ -248,7 +248,8 @@ def debug_job(
         return report(error)
 
 
-def _number(text: str, option: str) -> int | None:
+def checkpoint_number(text: str, option: str) -> int | None:
+    """Return the number of a checkpoint; None for the newest. Raise ConfigurationError."""
     if text == "latest":
         return None
     try:

@@ -1,4 +1,5 @@
-"""The commands that rerun a program over a job's input, alongside the job: `fork`, `debug`, `why`."""
+"""The commands that rerun a program over a job's input, alongside the job: `fork`, `debug`,
+`reproduce`, `why`."""
 
 from __future__ import annotations
 
@@ -42,10 +43,33 @@ Against = Annotated[
         show_default=False,
     ),
 ]
+AsTest = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        dir_okay=False,
+        help="Write a test for pytest with the fewest rows that lead to the result.",
+        show_default=False,
+    ),
+]
+Anonymise = Annotated[
+    bool,
+    typer.Option("--anonymise", help="In the test, replace strings, bytes and numbers by others."),
+]
+Keep = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMNS", help="Columns whose values are not replaced: kind,at.", show_default=False
+    ),
+]
 JobDirectory = Annotated[
     str | None,
     typer.Option(help="Read the job there, whether it runs or not.", show_default=False),
 ]
+
+
+def _columns(given: str | None) -> list[str]:
+    return [name.strip() for name in (given or "").split(",") if name.strip()]
 
 
 @app.command(cls=ProgramArguments, context_settings=PASSES_ARGUMENTS_ON)
@@ -100,7 +124,7 @@ def fork(
         file,
         arguments or [],
         for_=for_,
-        key=[name.strip() for name in (key or "").split(",") if name.strip()],
+        key=_columns(key),
         parameters=parameters(param),
         against=against,
         checkpoint_dir=checkpoint_dir,
@@ -154,11 +178,39 @@ def debug(
             show_default=False,
         ),
     ] = None,
+    as_test: AsTest = None,
+    result: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON",
+            help="""With --as-test: some fields of the wrong row: '{"amount": 11}'.""",
+            show_default="the error, or else the last row",
+        ),
+    ] = None,
+    anonymise: Anonymise = False,
+    keep: Keep = None,
     json: Json = False,
 ) -> None:
     """Replay one key of a job on this machine, step by step. The replay takes the key's state from a
     checkpoint, and reads its rows from there on. The job itself is not affected."""
     from rheos.cli.debug import debug_job
+    from rheos.cli.incidents import write_incident
+
+    if as_test is not None:
+        code = write_incident(
+            job,
+            key=key,
+            operator=operator,
+            from_=from_,
+            until=until,
+            against=against,
+            checkpoint_dir=checkpoint_dir,
+            file=as_test,
+            result=result,
+            pseudonyms=anonymise,
+            keep=_columns(keep),
+        )
+        raise typer.Exit(code)
 
     code = debug_job(
         job,
@@ -171,6 +223,40 @@ def debug(
         script=script,
         trace=trace,
         as_json=json,
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+def reproduce(
+    job: Annotated[str, typer.Argument(help="Id, name or key of a job that has failed.")],
+    as_test: Annotated[
+        Path,
+        typer.Option(metavar="FILE", dir_okay=False, help="File of the test that is written."),
+    ] = Path("test_incident.py"),
+    from_: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="CHECKPOINT", help="A checkpoint that `rheos checkpoints` lists."
+        ),
+    ] = "latest",
+    against: Against = None,
+    checkpoint_dir: JobDirectory = None,
+    anonymise: Anonymise = False,
+    keep: Keep = None,
+) -> None:
+    """Write a test for pytest with the fewest rows that lead to the error of a failed job. The rows are
+    read from the sources again, from a checkpoint on."""
+    from rheos.cli.incidents import write_reproduction
+
+    code = write_reproduction(
+        job,
+        from_=from_,
+        against=against,
+        checkpoint_dir=checkpoint_dir,
+        file=as_test,
+        pseudonyms=anonymise,
+        keep=_columns(keep),
     )
     raise typer.Exit(code)
 

@@ -40,7 +40,7 @@ def show_why(
         found = why(
             job,
             sink,
-            _fields(row),
+            row_fields(row),
             most=most,
             for_=for_,
             against=against,
@@ -59,7 +59,8 @@ def show_why(
     return 0
 
 
-def _fields(row: str) -> Mapping[str, Any]:
+def row_fields(row: str) -> Mapping[str, Any]:
+    """Return some fields of a row, which the user wrote as JSON. Raise ConfigurationError."""
     try:
         fields = json.loads(row)
     except ValueError:
@@ -67,7 +68,7 @@ def _fields(row: str) -> Mapping[str, Any]:
     if not isinstance(fields, dict):
         raise ConfigurationError(
             f"{row!r} is not a JSON object",
-            hint="""write some of its fields as JSON: --row '{"user": 7}'""",
+            hint="""write some of its fields as JSON: '{"user": 7}'""",
         )
     return fields
 

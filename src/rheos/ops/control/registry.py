@@ -37,6 +37,8 @@ class _DrivenJob(msgspec.Struct, frozen=True, kw_only=True):
     """Directory without credentials. None: the checkpoints are removed when the job ends."""
     started_ms: int
     """Wall-clock time in ms since the epoch."""
+    program: StartedProgram | None = None
+    """The program; None if it is not a file, or the driver's version does not record it."""
 
 
 # --- jobs that have ended -----------------------------------------------------------------------------
@@ -108,8 +110,6 @@ class JobRecord(_DrivenJob, frozen=True, kw_only=True):
     token: str
     log: str | None = None
     """Path of the file with its log lines; None if it keeps none."""
-    program: StartedProgram | None = None
-    """The program; None if it is not a file, or the driver's version does not record it."""
     stands_by: bool = False
     """Whether the driver is a standby. It accepts no commands."""
     driver: str = ""
@@ -186,6 +186,7 @@ class Registry:
                     log=record.log,
                     state=state,
                     failure=failure,
+                    program=record.program,
                     events=list(events[:MAX_ENDED_EVENTS]),
                 )
             )

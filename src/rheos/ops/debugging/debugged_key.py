@@ -21,12 +21,12 @@ from rheos.core.state.keys import Key, KeyCodec
 class KeyOfOperator:
     planned: PlannedOperator
     key: Key
-    """The key in the form of the operator's state."""
+    """The key in the form of the operator's state; None for all rows of an operator without keys."""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the columns of the key; those of the operator's first keyed input."""
-        return _keyed_port(self.planned).keys
+        return _keyed_port(self.planned).keys if _is_keyed(self.planned) else ()
 
     @property
     def values(self) -> dict[str, Any]:
@@ -38,10 +38,15 @@ class KeyOfOperator:
 def chosen(plan: PhysicalPlan, operator: str | None, key: Mapping[str, Any] | Any) -> KeyOfOperator:
     """Return the operator with that id, or the only one with that name. None: the only operator whose
     key columns fit `key`. A key of several columns is a mapping. Strings are parsed as the columns'
-    types. Raise ConfigurationError if no operator fits, or several do."""
+    types. `key` is None for all rows of a named operator without keys. Raise ConfigurationError if no
+    operator fits, or several do."""
     keyed = [planned for planned in plan.operators() if _is_keyed(planned)]
     if operator is not None:
-        return KeyOfOperator(planned := _named(plan, operator), _key(planned, key))
+        planned = _named(plan, operator)
+        if key is None and not _is_keyed(planned):
+            return KeyOfOperator(planned, None)
+        _check_keyed(plan, planned)
+        return KeyOfOperator(planned, _key(planned, key))
     if not keyed:
         raise ConfigurationError(
             "no operator of the job is keyed, so there is no keyed state to debug",
@@ -76,16 +81,18 @@ def _named(plan: PhysicalPlan, wanted: str) -> PlannedOperator:
             else f"the job has no operator {wanted!r}",
             hint=f"pass the id of one: {', '.join(f'{p.id} ({p.name})' for p in listed)}",
         )
-    (planned,) = found
+    return found[0]
+
+
+def _check_keyed(plan: PhysicalPlan, planned: PlannedOperator) -> None:
     if not _is_keyed(planned):
-        names = ", ".join(f"{p.id} ({p.name})" for p in operators if _is_keyed(p))
+        names = ", ".join(f"{p.id} ({p.name})" for p in plan.operators() if _is_keyed(p))
         raise ConfigurationError(
             "the operator is not keyed, so it has no keyed state",
             site=planned.site,
             operator=planned.name,
             hint=f"keyed operators are {names}" if names else "no operator of the job is keyed",
         )
-    return planned
 
 
 def _is_keyed(planned: PlannedOperator) -> bool:
@@ -106,6 +113,8 @@ def _key(planned: PlannedOperator, given: Mapping[str, Any] | Any) -> Key:
     codec = KeyCodec(port.schema, port.keys, port.keyed_at)
     if not isinstance(given, Mapping) and len(port.keys) == 1:
         given = {port.keys[0]: given}
+    if isinstance(given, tuple) and len(given) == len(port.keys):
+        given = dict(zip(port.keys, given, strict=True))
     if not isinstance(given, Mapping) or set(given) != set(port.keys):
         spelled = ",".join(f"{name}=..." for name in port.keys)
         raise ConfigurationError(

@@ -173,7 +173,8 @@ def debug(
 
     Args:
         job: The id or name of a running job, as in `rheos jobs`, or of a job in `checkpoint_dir`.
-        key: Its value, or the value as a string; for several columns, a dict of these.
+        key: Its value, or the value as a string; for several columns, a dict of these. None: all rows
+            of an operator without keys, which must be named.
         operator: The id or name of the keyed operator, if the key fits several.
         from_checkpoint: The number of a checkpoint that the job keeps, as in `rheos checkpoints`; None:
             the newest.

@@ -29,7 +29,7 @@ _BATCH_ROWS = 1024
 
 @dataclass(frozen=True)
 class KeyBeginning:
-    """What a replay of one key begins with."""
+    """Beginning of a replay of one key."""
 
     job: JobId
     groups: int
@@ -118,8 +118,8 @@ class Replica:
 
 def _place(keyed: KeyOfOperator, plan: PhysicalPlan, begins: KeyBeginning) -> tuple[int, int]:
     """Return the subtask that owns the key, of as many as there are key groups; or the only one of a
-    narrow operator."""
-    if keyed.planned.id in plan.widths():
+    narrow operator, and of one without keys."""
+    if keyed.planned.id in plan.widths() or not keyed.columns:
         return 0, 1
     port = next(port for port in keyed.planned.ports if port.keys == keyed.columns)
     codec = KeyCodec(port.schema, port.keys, port.keyed_at)

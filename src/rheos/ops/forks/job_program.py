@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -58,8 +59,10 @@ def job_program(
         id, store = record.job, None if place is None else open_store(place, make=False)
     else:
         store, id, _ = stored_job(job, absolute(checkpoint_dir))
-        running = (each for each in Registry().records() if each.job == id and not each.stands_by)
-        started = next((each.program for each in running), None)
+        registry = Registry()
+        running = (each for each in registry.records() if not each.stands_by)
+        known = chain(running, registry.ended_jobs.newest_first())
+        started = next((each.program for each in known if each.job == id), None)
     if against is not None:
         started = _stated(Path(against), started)
     elif started is None:

@@ -1,0 +1,196 @@
+"""An incident: what arrived at one operator for one key, and the error or the row to which it led.
+
+It runs again in this process, without the job, its sources and its checkpoints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias, assert_never
+
+import numpy as np
+import pyarrow as pa
+
+import rheos
+from rheos.core.errors import RheosError, unexpected
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SPLIT, SWM, WM, Batch
+from rheos.core.protocol.shown_rows import rows_values
+from rheos.ops.debugging.call_watcher import GivenRow
+from rheos.ops.debugging.debugged_key import KeyOfOperator
+from rheos.ops.debugging.deliveries import Delivery, Rows, WatermarkAdvance, deliver, pieces
+from rheos.ops.debugging.minimising import minimised
+from rheos.ops.debugging.replica import KeyBeginning, Replica
+
+_READABLE = 30
+"""Number of rows that a reader can survey."""
+_OWN_FILES = str(Path(rheos.__file__).parent)
+
+
+@dataclass(frozen=True)
+class RaisedError:
+    """An error. Two errors are the same if they have the same type and come from the same line."""
+
+    kind: str
+    """Name of the class of the error, or of its cause."""
+    place: str
+    """File and line of the user's code that raised it; empty if none did."""
+
+    @classmethod
+    def of(cls, error: RheosError) -> RaisedError:
+        cause = error.__cause__ or error
+        lines = traceback.extract_tb(cause.__traceback__)
+        own = [line for line in lines if not line.filename.startswith(_OWN_FILES)]
+        place = f"{own[-1].filename}:{own[-1].lineno}" if own and cause is not error else ""
+        return cls(type(cause).__name__, place)
+
+
+@dataclass(frozen=True)
+class EmittedRow:
+    """A row that the operator emitted."""
+
+    row: Mapping[str, Any]
+    output: str
+    """Tag of a side output; empty for the main output."""
+
+
+Symptom: TypeAlias = RaisedError | EmittedRow
+
+
+@dataclass(frozen=True)
+class DeliveryResult:
+    """Rows or error to which one delivery led."""
+
+    rows: list[GivenRow]
+    error: RheosError | None
+
+
+@dataclass(frozen=True)
+class Incident:
+    """Rows that arrive at an operator for a key, and the wrong result to which they lead."""
+
+    plan: PhysicalPlan
+    keyed: KeyOfOperator
+    begins: KeyBeginning
+    deliveries: tuple[Delivery, ...]
+    """Rows one by one, and watermarks."""
+    symptom: Symptom
+
+    def run(self) -> Iterator[DeliveryResult]:
+        """Run the operator, and yield what each delivery led to, up to the first error."""
+        planned = self.keyed.planned
+        with contextlib.closing(Replica(self.keyed, self.plan, self.begins)) as replica:
+            for delivery in self.deliveries:
+                rows: list[GivenRow] = []
+                error: RheosError | None = None
+                try:
+                    for out in deliver(replica.operator, delivery):
+                        rows += (GivenRow(row, out.tag) for row in rows_values(out.batch))
+                except RheosError as raised:
+                    error = raised.located(site=planned.site, operator=planned.name)
+                except Exception as raised:
+                    error = unexpected(raised).located(site=planned.site, operator=planned.name)
+                yield DeliveryResult(rows, error)
+                if error is not None:
+                    return
+
+    def shows(self) -> bool:
+        """Return whether the symptom occurs."""
+        return any(map(self.is_shown_by, self.run()))
+
+    def is_shown_by(self, given: DeliveryResult) -> bool:
+        """Return whether what a delivery led to is the symptom."""
+        match self.symptom:
+            case RaisedError():
+                return given.error is not None and RaisedError.of(given.error) == self.symptom
+            case EmittedRow(row, output):
+                wanted = (repr(dict(row)), output)  # NaN equals NaN.
+                return wanted in ((repr(each.row), each.output) for each in given.rows)
+            case _:
+                assert_never(self.symptom)
+
+
+def incident_of(
+    plan: PhysicalPlan,
+    keyed: KeyOfOperator,
+    begins: KeyBeginning,
+    deliveries: Sequence[Delivery],
+    symptom: Symptom,
+) -> Incident:
+    """Return an incident with the rows one by one, as if all were from one split and none in flight."""
+    alone = [piece for delivery in deliveries for piece in pieces(delivery)]
+    return Incident(plan, keyed, begins, tuple(map(_of_one_split, alone)), symptom)
+
+
+def smallest(
+    incident: Incident, is_over: Callable[[], bool] = lambda: False, *, stateless: bool = False
+) -> Incident:
+    """Return an incident with few rows and watermarks that still shows the symptom.
+
+    Args:
+        incident: An incident that shows it.
+        is_over: Whether to return the smallest one found so far.
+        stateless: Whether it must begin without state if that shows the symptom, too.
+
+    Returns:
+        Each of its rows is needed, unless time was up. It begins without state if a reader can then
+        still survey the rows. Where possible, a row sees the watermark that the operator has reached.
+    """
+    without_state = replace(incident, begins=replace(incident.begins, state={}))
+    if not any(map(_has_rows, incident.begins.state.values())):
+        return _few(without_state, is_over)
+    found = _few(without_state, is_over) if without_state.shows() else None
+    if found is not None and (stateless or len(found.deliveries) <= _READABLE):
+        return found
+    other = _few(incident, is_over)
+    return other if found is None or len(other.deliveries) < len(found.deliveries) else found
+
+
+def _has_rows(tables: Iterable[pa.Table]) -> bool:
+    return any(table.num_rows for table in tables)
+
+
+def _few(incident: Incident, is_over: Callable[[], bool]) -> Incident:
+    kept = minimised(
+        incident.deliveries, lambda some: replace(incident, deliveries=tuple(some)).shows(), is_over
+    )
+    few = replace(incident, deliveries=tuple(kept))
+    simple = replace(few, deliveries=tuple(_seeing_the_operators_watermark(few.deliveries)))
+    return simple if simple.shows() else few
+
+
+def row_watermark_ms(rows: Batch) -> int:
+    """Return the watermark that the single row of a delivery sees."""
+    return int(rows.column(SWM)[0].as_py()) if SWM in rows.schema.names else MIN_TIMESTAMP_MS
+
+
+def with_watermark(rows: Batch, watermark_ms: int) -> Batch:
+    """Return rows that see that watermark."""
+    hidden = {WM: watermark_ms, SWM: watermark_ms, SPLIT: 0}
+    columns = [
+        pa.array(np.full(rows.num_rows, hidden[field.name]), field.type)
+        if field.name in hidden
+        else rows.column(field.name)
+        for field in rows.schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def _of_one_split(delivery: Delivery) -> Delivery:
+    if isinstance(delivery, WatermarkAdvance):
+        return delivery
+    return Rows(delivery.port, with_watermark(delivery.batch, row_watermark_ms(delivery.batch)), False)
+
+
+def _seeing_the_operators_watermark(deliveries: Sequence[Delivery]) -> Iterator[Delivery]:
+    reached_ms = MIN_TIMESTAMP_MS
+    for delivery in deliveries:
+        if isinstance(delivery, WatermarkAdvance):
+            reached_ms = delivery.watermark_ms
+            yield delivery
+        else:
+            yield replace(delivery, batch=with_watermark(delivery.batch, reached_ms))

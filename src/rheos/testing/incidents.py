@@ -1,0 +1,167 @@
+"""Tests of incidents: rows that led to an error or a wrong result, as `rheos debug --as-test` writes
+them."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.core.errors import ProgramError
+from rheos.core.protocol.ids import JobId
+from rheos.core.site import call_site, located
+from rheos.ops.control.started_program import StartedProgram
+from rheos.ops.debugging.call_watcher import GivenRow
+from rheos.ops.debugging.debugged_key import chosen
+from rheos.ops.debugging.incident import DeliveryResult, EmittedRow, Incident
+from rheos.ops.debugging.replica import KeyBeginning
+from rheos.ops.forks.job_program import planned, working_as
+from rheos.testing.incident_timeline import IncidentTimeline
+
+_JOB = JobId("incident")
+_MAX_STATE_BYTES = 1 << 28
+
+
+def check_incident(
+    program: str,
+    *,
+    operator: str,
+    key: Any,
+    timeline: str,
+    start: str,
+    clock: str | None = None,
+    state: Mapping[str, Sequence[str]] | None = None,
+    groups: int | None = None,
+    unwanted: Sequence[str] = (),
+    wanted: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    parameters: Mapping[str, str] | None = None,
+    folder: str | None = None,
+) -> None:
+    """Run one operator of a program over the rows of an incident. Sources and sinks are not opened.
+
+    ```python
+    def test_total() -> None:
+        testing.check_incident(
+            "job.py",
+            operator="sessions",
+            key={"user": "ada"},
+            timeline="ada,5@10s",
+            start="2026-01-01T12:00:00Z",
+            unwanted=["ada,-5"],
+        )
+    ```
+
+    Args:
+        program: the file of the job, relative to the test's.
+        operator: id or name of the operator.
+        key: value of the key by column.
+        timeline: rows and watermarks that arrive at the operator, in the notation of the module
+            `rheos.testing.incident_timeline`.
+        start: time from which distances in the timeline are counted.
+        clock: wall-clock time that functions see; `start` by default.
+        state: state of the key at the beginning, as `encoded_state` returns it.
+        groups: number of key groups of that state; those of the program by default.
+        unwanted: rows that the operator must not emit.
+        wanted: rows that it must emit.
+        arguments: command-line arguments of the program.
+        parameters: job parameters of the program.
+        folder: working directory of the program, relative to the test's; by default the program's own.
+
+    Raises:
+        AssertionError: An unwanted row was emitted, or a wanted one was not.
+        RheosError: The operator failed.
+        ProgramError: The timeline or a row cannot be parsed.
+    """
+    site = call_site()
+    here = Path(site.file).resolve().parent
+    file = (here / program).resolve()
+    started = StartedProgram(
+        file=str(file),
+        arguments=list(arguments),
+        folder=str(file.parent if folder is None else (here / folder).resolve()),
+        parameters=dict(parameters or {}),
+        digest="",
+    )
+    with located(site), working_as(started):
+        plan = planned(started)
+        keyed = chosen(plan, operator, key)
+        begin = _moment(start)
+        notation = IncidentTimeline(keyed.planned, begin)
+        begins = KeyBeginning(
+            _JOB,
+            groups or plan.max_parallelism,
+            round((begin if clock is None else _moment(clock)).timestamp() * 1000),
+            {name: [_decoded(each) for each in tables] for name, tables in (state or {}).items()},
+        )
+        deliveries = tuple(notation.deliveries(timeline))
+        incident = Incident(plan, keyed, begins, deliveries, EmittedRow({}, ""))
+        absent, present = notation.output_rows(wanted), notation.output_rows(unwanted)
+        given = list(incident.run())
+    if given and given[-1].error is not None:
+        raise given[-1].error
+    faults = [
+        *(f"emits {notation.output_row(row)}" for row in present if _is_in(incident, row, given)),
+        *(
+            f"does not emit {notation.output_row(row)}"
+            for row in absent
+            if not _is_in(incident, row, given)
+        ),
+    ]
+    if faults:
+        planned_operator = keyed.planned
+        what = f"{planned_operator.site}: operator {planned_operator.name!r} " + " and ".join(faults)
+        raise AssertionError("\n".join([what, "", "as it ran:", *_ran(notation, incident, given)]))
+
+
+def encoded_state(tables: Sequence[pa.Table]) -> list[str]:
+    """Return tables of a state as strings of ASCII."""
+    return [base64.b85encode(zlib.compress(_ipc(table))).decode() for table in tables]
+
+
+def _ipc(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _decoded(text: str) -> pa.Table:
+    try:
+        unpacked = zlib.decompressobj()
+        data = unpacked.decompress(base64.b85decode(text), _MAX_STATE_BYTES)
+        return pa.ipc.open_stream(data).read_all()
+    except (ValueError, zlib.error, pa.ArrowException) as error:
+        raise ProgramError(
+            f"state= cannot be read: {error}", hint="write the test again: rheos debug --as-test"
+        ) from error
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ProgramError(f"{text!r} is not a time", hint="write it as 2026-01-01T12:00:00Z") from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _is_in(incident: Incident, row: GivenRow, given: Sequence[DeliveryResult]) -> bool:
+    of = replace(incident, symptom=EmittedRow(row.row, row.output))
+    return any(map(of.is_shown_by, given))
+
+
+def _ran(
+    notation: IncidentTimeline, incident: Incident, given: Sequence[DeliveryResult]
+) -> Iterator[str]:
+    lines = notation.lines(incident.deliveries)
+    results = iter(given)
+    for line in lines:
+        rows = [] if line.startswith("~") else [notation.output_row(row) for row in next(results).rows]
+        yield f"{line} > {' '.join(rows)}" if rows else line
