@@ -280,6 +280,15 @@ def opensearch_node() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
+def iceberg_rest_catalog() -> Iterator[Any]:
+    """Run a REST catalog of Iceberg (`IcebergRestCatalog`) for slow tests, each with its own
+    namespace."""
+    from rheos.testing.servers import IcebergRestCatalog
+
+    yield from running(IcebergRestCatalog())
+
+
+@pytest.fixture(scope="session")
 def cassandra_node() -> Iterator[Any]:
     """Run a Cassandra node (`CassandraNode`) for tests that each use their own keyspaces. Its start
     takes some 16 s of processor time, so these tests are slow."""

@@ -79,6 +79,9 @@ SERVERS = {
     "RabbitMQ": Server(DATA, "3.10"),
     "Kinesis": Server(DATA, "moto", "an emulator of AWS, which is no real Kinesis"),
     "ClickHouse": Server(DATA, "26.9", "its engine, from the wheel `chdb` 4.4"),
+    "Iceberg REST": Server(
+        DATA, "org.apache.iceberg:iceberg-core", "Iceberg's reference server, over SQLite"
+    ),
     "OpenSearch": Server(DATA, "org.opensearch:opensearch"),
     "Cassandra": Server(DATA, "org.apache.cassandra:cassandra-all"),
 }

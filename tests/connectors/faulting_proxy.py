@@ -7,6 +7,7 @@ a row, so that a client with bounded retries succeeds in the end.
 from __future__ import annotations
 
 import http.client
+import ssl
 import threading
 import time
 from collections import Counter
@@ -98,6 +99,10 @@ class FaultingProxy:
         )
         self._server.daemon_threads = True
         self.port: int = self._server.server_port
+
+    def secure(self, context: ssl.SSLContext) -> None:
+        """Speak TLS with clients from now on."""
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()

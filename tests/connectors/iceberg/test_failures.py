@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import ssl
 
 import pytest
 import requests
@@ -44,6 +45,7 @@ OUTAGES = [
     requests.ConnectionError("refused"),
     requests.Timeout("timed out"),
     sqlalchemy.exc.OperationalError("SELECT 1", {}, Exception("server closed the connection")),
+    requests.exceptions.SSLError("EOF occurred in violation of protocol"),
     of_sqlite(sqlite3.SQLITE_BUSY),
     of_sqlite(sqlite3.SQLITE_IOERR | 2 << 8),
     with_status(408),
@@ -71,6 +73,7 @@ OTHERS = [
     with_status(501),
     caused_by(KeyError("in the handler of an outage"), ConnectionRefusedError()),
     exceptions.GenericDynamoDbError("failed"),
+    caused_by(requests.exceptions.SSLError("no"), ssl.SSLCertVerificationError("self-signed")),
 ]
 
 

@@ -146,7 +146,8 @@ class Job:
 
     def __init__(self, folder: Path, schema: pa.Schema = SCHEMA, **settings: Any) -> None:
         self.folder = folder
-        sink = rh.iceberg.sink(NAME, **{"catalog": lake(folder), **settings})
+        self.catalog = settings.setdefault("catalog", lake(folder))
+        sink = rh.iceberg.sink(NAME, **settings)
         sink.validate(schema)
         self.sink = sink.prepared(schema, ("job", "table"))
         self.schema = schema
@@ -170,10 +171,10 @@ class Job:
         self.committer().commit(staged)
 
     def table(self) -> Any:
-        return table(self.folder)
+        return load_catalog("default", **self.catalog).load_table(NAME)
 
     def numbers(self) -> list[int]:
-        return [row["n"] for row in read(self.folder)]
+        return self.table().scan().to_arrow().sort_by("n")["n"].to_pylist()  # type: ignore[no-any-return]
 
     def write_elsewhere(self, *numbers: int) -> None:
         rows = pa.table({"n": list(numbers), "k": ["x"] * len(numbers)}, SCHEMA)

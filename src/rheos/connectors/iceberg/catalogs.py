@@ -7,10 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rheos.connectors.iceberg.library import library
+from rheos.connectors.iceberg.rest_catalog import rest_catalog
 from rheos.connectors.table_log.epoch_append import UncertainAppendError
 from rheos.connectors.urls import absolute
-from rheos.core.errors import ProgramError, UnavailableError
+from rheos.core.errors import ConfigurationError, ProgramError, UnavailableError
 from rheos.core.redaction import RedactedRepr
+
+_NESTED = ("ssl", "auth")
+"""Properties that are mappings: certificates, and ways to authenticate."""
+_TYPES = {
+    "http": "rest",
+    "https": "rest",
+    "thrift": "hive",
+    "sqlite": "sql",
+    "postgresql": "sql",
+}
+"""Types of catalogs by the schemes of their URIs."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +31,8 @@ class IcebergCatalog(RedactedRepr):
 
     name: str
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Properties, which may contain passwords."""
+    """Properties, which may contain passwords. Those in a mapping have its name and a dot before their
+    own: `ssl.cabundle`."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -27,8 +40,31 @@ class IcebergCatalog(RedactedRepr):
         return (self.name, *(f"{name}={value}" for name, value in sorted(self.properties.items())))
 
     def load(self) -> Any:
-        """Return the library's catalog: a new one for each use, because it belongs to a thread."""
-        return library("catalog").load_catalog(self.name, **self.properties)
+        """Return the library's catalog: a new one for each use, because it belongs to a thread.
+
+        Raises:
+            ConfigurationError: the type of the catalog is not known.
+        """
+        config = library("utils.config")
+        given = _nested(self.properties)
+        properties = config.merge_config(config.Config().get_catalog_config(self.name) or {}, given)
+        if "py-catalog-impl" not in properties and self._type(properties) == "rest":
+            return rest_catalog(self.name, properties)
+        return library("catalog").load_catalog(self.name, **given)
+
+    def _type(self, properties: Mapping[str, Any]) -> str:
+        """Return the type of the catalog. The library would find it by the scheme of the URI, too, but
+        its error shows the URI."""
+        if named := properties.get("type"):
+            return str(named).lower()
+        scheme = str(properties.get("uri", "")).partition(":")[0].partition("+")[0]
+        if scheme in _TYPES:
+            return _TYPES[scheme]
+        raise ConfigurationError(
+            f"the catalog {self.name!r} has no type",
+            hint='add "type": "rest", "sql", "glue" or "hive"; or describe a catalog of this name in '
+            ".pyiceberg.yaml",
+        )
 
 
 def catalog_of(catalog: str | Mapping[str, str]) -> IcebergCatalog:
@@ -36,7 +72,7 @@ def catalog_of(catalog: str | Mapping[str, str]) -> IcebergCatalog:
     if isinstance(catalog, str) and catalog.strip():
         return IcebergCatalog(catalog)
     if isinstance(catalog, Mapping) and catalog:
-        properties = {str(name): str(value) for name, value in catalog.items()}
+        properties = _flat(catalog)
         if "warehouse" in properties and properties.get("type") != "rest":
             properties["warehouse"] = absolute(properties["warehouse"])
         return IcebergCatalog(properties.pop("name", "default"), properties)
@@ -45,6 +81,33 @@ def catalog_of(catalog: str | Mapping[str, str]) -> IcebergCatalog:
         hint='write catalog={"type": "sql", "uri": "sqlite:///catalog.db", "warehouse": "lake"}, or '
         "the name of a catalog in .pyiceberg.yaml",
     )
+
+
+def _flat(properties: Mapping[Any, Any], prefix: str = "") -> dict[str, str]:
+    """Return properties without mappings in them."""
+    flat: dict[str, str] = {}
+    for name, value in properties.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = str(value)
+    return flat
+
+
+def _nested(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return properties as the library reads them.
+
+    >>> _nested({"uri": "https://h", "s3.region": "eu", "ssl.cabundle": "ca.pem", "auth.type": "noop"})
+    {'uri': 'https://h', 's3.region': 'eu', 'ssl': {'cabundle': 'ca.pem'}, 'auth': {'type': 'noop'}}
+    """
+    nested: dict[str, Any] = {}
+    for name, value in properties.items():
+        *within, last = name.split(".") if name.partition(".")[0] in _NESTED else [name]
+        at = nested
+        for each in within:
+            at = at.setdefault(each, {})
+        at[last] = value
+    return nested
 
 
 class OneAttemptCatalog:

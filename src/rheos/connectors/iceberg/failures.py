@@ -11,6 +11,8 @@ waiting: a refusal, or an error in a program.
 from __future__ import annotations
 
 import re
+import ssl
+from collections.abc import Iterator
 from typing import Any
 
 from rheos.core.connectors.outages import is_outage
@@ -55,13 +57,18 @@ _REFUSED_BY_STORE = re.compile(
 
 def may_pass(error: BaseException) -> bool:
     """Return whether a call that raised this error may succeed later."""
+    chain = [*_chain(error)]
+    if any(isinstance(each, ssl.SSLCertVerificationError) for each in chain):
+        return False  # Libraries wrap it in errors of connections.
+    return next((verdict for each in chain if (verdict := _verdict(each)) is not None), False)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and its causes."""
     at: BaseException | None = error
     while at is not None:
-        verdict = _verdict(at)
-        if verdict is not None:
-            return verdict
+        yield at
         at = at.__cause__ or (None if at.__suppress_context__ else at.__context__)
-    return False
 
 
 def _verdict(error: BaseException) -> bool | None:

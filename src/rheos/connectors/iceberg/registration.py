@@ -14,5 +14,6 @@ CONNECTOR = ConnectorRegistration(
     sql_options={"catalog.": SqlOption("catalog"), "compact.": SqlOption("compact")},
     requires=("pyiceberg", "sqlalchemy"),
     install="rheos[iceberg]",
+    server="rheos.ops.servers.iceberg:IcebergRestCatalog",
     docs="iceberg.md",
 )

@@ -42,3 +42,15 @@ class JavaServer(Server):
         assert self._java is not None
         archive = [each for each in self._archive if may_archive or "AtExit" not in each]
         return [self._java, *_SHORT_LIVED, *options, "-cp", f"{self._jars}/*", *archive]
+
+    def compiled(self, source: Path, *arguments: str, options: Sequence[str] = ()) -> list[str]:
+        """Return a command line that compiles a class and runs its `main`, by Janino, as a JRE has no
+        compiler. Janino must be among the jars.
+
+        Args:
+            source: file of the class, which has the class's name.
+            arguments: arguments of `main`.
+            options: options of Java.
+        """
+        compiler = "org.codehaus.janino.SimpleCompiler"
+        return [*self.java(*options), compiler, str(source), source.stem, *arguments]

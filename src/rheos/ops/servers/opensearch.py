@@ -3,7 +3,7 @@
 It has the core and HTTP, and none of its plugins: no security, no SQL, no scripts.
 
 Its own starter needs files that are in no jar, and refuses to run as root. So a class of twenty lines
-starts the node (`OpenSearchNode.java`). Janino compiles it, as a JRE has no compiler.
+starts the node (`OpenSearchNode.java`).
 """
 
 from __future__ import annotations
@@ -67,15 +67,6 @@ class OpenSearchNode(JavaServer):
         (folder / "opensearch.yml").write_text(json.dumps(settings, indent=1))
         logging = folder / "log4j2.properties"
         logging.write_text(_LOGGING)
-        return [
-            *self.java(
-                "-Xmx512m",
-                "-Djna.nosys=true",
-                "-Dlog4j2.disable.jmx=true",
-                f"-Dlog4j2.configurationFile={logging}",
-            ),
-            "org.codehaus.janino.SimpleCompiler",
-            str(_NODE),
-            "OpenSearchNode",
-            str(folder),
-        ]
+        options = ["-Xmx512m", "-Djna.nosys=true", "-Dlog4j2.disable.jmx=true"]
+        options.append(f"-Dlog4j2.configurationFile={logging}")
+        return self.compiled(_NODE, str(folder), options=options)
