@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,9 @@ _TYPES = {
     "postgresql": "sql",
 }
 """Types of catalogs by the schemes of their URIs."""
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+"""Variables with the address of an S3 server, the first that is set counts. Workers use them, but the
+library does not."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +50,11 @@ class IcebergCatalog(RedactedRepr):
             ConfigurationError: the type of the catalog is not known.
         """
         config = library("utils.config")
-        given = _nested(self.properties)
-        properties = config.merge_config(config.Config().get_catalog_config(self.name) or {}, given)
+        configured = config.Config().get_catalog_config(self.name) or {}
+        properties = _of_environment() | config.merge_config(configured, _nested(self.properties))
         if "py-catalog-impl" not in properties and self._type(properties) == "rest":
             return rest_catalog(self.name, properties)
-        return library("catalog").load_catalog(self.name, **given)
+        return library("catalog").load_catalog(self.name, **properties)
 
     def _type(self, properties: Mapping[str, Any]) -> str:
         """Return the type of the catalog. The library would find it by the scheme of the URI, too, but
@@ -81,6 +85,12 @@ def catalog_of(catalog: str | Mapping[str, str]) -> IcebergCatalog:
         hint='write catalog={"type": "sql", "uri": "sqlite:///catalog.db", "warehouse": "lake"}, or '
         "the name of a catalog in .pyiceberg.yaml",
     )
+
+
+def _of_environment() -> dict[str, Any]:
+    """Return the properties that environment variables of other libraries determine."""
+    endpoint = next(filter(None, map(os.environ.get, _ENDPOINTS)), None)
+    return {} if endpoint is None else {"s3.endpoint": endpoint}
 
 
 def _flat(properties: Mapping[Any, Any], prefix: str = "") -> dict[str, str]:
