@@ -35,9 +35,11 @@ class EntryId(NamedTuple):
     def of(cls, text: str) -> EntryId:
         """Parse an id. Raises ValueError if it is not valid."""
         found = _ID.fullmatch(text)
-        if found is None or max(int(part or 0) for part in found.groups()) > _LAST:
-            raise ValueError(f"{text!r} is not an entry id")
-        return cls(int(found[1]), int(found[2] or 0))
+        if found is not None:
+            ms, number = int(found[1]), int(found[2] or 0)
+            if ms <= _LAST and number <= _LAST:
+                return cls(ms, number)
+        raise ValueError(f"{text!r} is not an entry id")
 
     def next(self) -> EntryId:
         return EntryId(self.ms, self.number + 1) if self.number < _LAST else EntryId(self.ms + 1, 0)
@@ -47,8 +49,28 @@ class EntryId(NamedTuple):
 
 
 class StreamEntry(NamedTuple):
-    id: EntryId
+    """An entry as the server has sent it."""
+
+    sent_id: bytes
     fields: dict[bytes, bytes]
+
+    @property
+    def id(self) -> EntryId:
+        """Its id. Raises ValueError if the server has sent something else."""
+        return EntryId.of(self.sent_id.decode())
+
+
+class EntryIds:
+    """Ids of entries. Only those that are used are parsed."""
+
+    def __init__(self, entries: Sequence[StreamEntry] = ()) -> None:
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, at: int) -> EntryId:
+        return self._entries[at].id
 
 
 class FoundEntries(NamedTuple):
@@ -99,7 +121,7 @@ class StreamEntries:
         return FoundEntries(
             *ids,
             [
-                StreamEntry(EntryId.of(id.decode()), dict(zip(fields[::2], fields[1::2], strict=True)))
+                StreamEntry(id, dict(zip(fields[::2], fields[1::2], strict=True)))
                 for id, fields in answer
             ],
         )
@@ -112,7 +134,7 @@ class StreamEntries:
 class EntryChunk:
     """Consecutive decoded entries."""
 
-    ids: Sequence[EntryId]
+    ids: EntryIds
     rows: Batch
     origin: npt.NDArray[np.int64]
     """Index in `ids` of the entry that contains each row."""
@@ -157,7 +179,7 @@ class EntryDecoding:
 
     def chunk(self, stream: str, entries: Sequence[StreamEntry], decoder: Decoder | None) -> EntryChunk:
         """Decode entries. Raises InputError for one that does not fit, unless it is skipped."""
-        ids = [entry.id for entry in entries]
+        ids = EntryIds(entries)
         if decoder is None:
             columns = {
                 name: pa.array([entry.fields.get(name.encode()) for entry in entries], pa.binary())

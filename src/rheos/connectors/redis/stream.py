@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from rheos.connectors.redis.client_options import RedisOptions, client, may_pass, redis_error
 from rheos.connectors.redis.entries import (
@@ -20,6 +19,7 @@ from rheos.connectors.redis.entries import (
     EntryChunk,
     EntryDecoding,
     EntryId,
+    EntryIds,
     StreamEntries,
     StreamEntry,
 )
@@ -114,7 +114,7 @@ class StreamReader(SplitReader):
         self._chunk: EntryChunk | None = None
         self._row = 0
         self._bad = 0
-        self._given: tuple[Sequence[EntryId], npt.NDArray[np.int64]] = ((), np.empty(0, np.int64))
+        self._given = EntryIds(), np.empty(0, np.int64)
         """Ids of the chunk that `poll` returned last, and the index of each row's entry."""
         self._finished = False
         self._closed = False
