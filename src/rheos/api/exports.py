@@ -40,6 +40,7 @@ from rheos.connectors.generator import Block, generator
 from rheos.connectors.hybrid import hybrid
 from rheos.connectors.replay import Replay
 from rheos.connectors.table_log.compaction_policy import compaction
+from rheos.connectors.table_log.expiry_policy import expiry
 from rheos.core import aggregates as agg
 from rheos.core.connectors.retry import retry
 from rheos.core.errors import (
@@ -256,6 +257,7 @@ __all__ = [
     "duckdb",
     "duration",
     "evictors",
+    "expiry",
     "files",
     "fork",
     "formats",

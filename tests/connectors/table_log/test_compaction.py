@@ -20,11 +20,11 @@ from rheos.connectors.delta.appended_files import AppendedFiles
 from rheos.connectors.delta.delta_log import DeltaLog
 from rheos.connectors.iceberg.iceberg_log import IcebergLog
 from rheos.connectors.iceberg.source_files import AppendedSnapshots
-from rheos.connectors.table_log.compaction_counts import (
+from rheos.connectors.table_log.epoch_append import UncertainAppendError
+from rheos.connectors.table_log.maintenance_counts import (
     COMPACTED_FILES,
     COMPACTIONS_GIVEN_UP,
 )
-from rheos.connectors.table_log.epoch_append import UncertainAppendError
 from rheos.core.errors import UnavailableError
 from tests.connectors.delta import test_sink as delta
 from tests.connectors.delta import test_upserts as delta_upserts

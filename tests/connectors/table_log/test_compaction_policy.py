@@ -9,7 +9,8 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.table_log import compaction_policy
-from rheos.connectors.table_log.compaction_policy import chosen_files, compaction_of
+from rheos.connectors.table_log.compaction_policy import Compaction, chosen_files
+from rheos.connectors.table_log.maintenance_policy import policy_of
 from rheos.connectors.table_log.table_files import LiveFile
 
 HOUR = 3_600_000
@@ -97,11 +98,14 @@ def test_a_wrong_policy_is_refused(settings: dict[str, Any], what: str) -> None:
 
 
 def test_a_policy_may_be_its_settings() -> None:
-    assert compaction_of({"files": "3", "at-most": "64MB"}) == rh.compaction(files=3, at_most="64MB")
-    with pytest.raises(rh.ProgramError, match="has no setting 'file'"):
-        compaction_of({"file": "3"})
+    def read(given: Any) -> Compaction | None:
+        return policy_of(Compaction, rh.compaction, "compact", given)
+
+    assert read({"files": "3", "at-most": "64MB"}) == rh.compaction(files=3, at_most="64MB")
+    with pytest.raises(rh.ProgramError, match="compact has no setting 'file'"):
+        read({"file": "3"})
     with pytest.raises(rh.ProgramError, match="files='many' is not an integer"):
-        compaction_of({"files": "many"})
+        read({"files": "many"})
     with pytest.raises(rh.ProgramError, match="compact=True is not a policy"):
         rh.delta.sink("t", compact=True)  # type: ignore[arg-type]
 

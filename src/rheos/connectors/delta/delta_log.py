@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from rheos.connectors.calls.bounded_calls import Progressed
 from rheos.connectors.delta.delta_table import (
     DeltaTarget,
     check_writable,
@@ -20,6 +21,7 @@ from rheos.connectors.delta.delta_table import (
     relative_path,
     table_uri,
 )
+from rheos.connectors.delta.expired_files import delete_expired_files
 from rheos.connectors.delta.registration import CONNECTOR
 from rheos.connectors.delta.table_files import DeltaTableFiles
 from rheos.connectors.table_log.epoch_append import (
@@ -28,6 +30,7 @@ from rheos.connectors.table_log.epoch_append import (
     TableVersion,
     UncertainAppendError,
 )
+from rheos.connectors.table_log.expiry_policy import VersionExpiry
 from rheos.connectors.table_log.table_files import LiveFile
 from rheos.core.errors import ConfigurationError, RheosError, SchemaError
 
@@ -73,6 +76,10 @@ class DeltaLog:
         """
         self.target.check_files(action.files, "the table was vacuumed with a short retention")
         self.write(action.snapshot.version, action.checkpoint, action.files)
+
+    def expire(self, policy: VersionExpiry, now_ms: int, progressed: Progressed) -> int:
+        """Remove old versions, and return the number of deleted files."""
+        return delete_expired_files(self.target, policy, progressed)
 
     def files(self, version: Any) -> DeltaTableFiles:
         """Return the data files of a version."""

@@ -15,8 +15,10 @@ from rheos.connectors.delta.registration import CONNECTOR
 from rheos.connectors.delta.writer import DeltaDataFiles
 from rheos.connectors.files.partitions import check_partitions, partition_columns
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink
-from rheos.connectors.table_log.compaction_policy import Compaction, compaction_of
+from rheos.connectors.table_log.compaction_policy import Compaction, compaction
 from rheos.connectors.table_log.data_files import TableLogWriter
+from rheos.connectors.table_log.expiry_policy import VersionExpiry, expiry
+from rheos.connectors.table_log.maintenance_policy import policy_of
 from rheos.connectors.table_log.sink import TableLogSink, check_store, key_columns
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
@@ -32,6 +34,7 @@ def sink(
     evolve: bool = False,
     key: str | Sequence[str] = (),
     compact: Compaction | Mapping[str, str] | None = None,
+    expire: VersionExpiry | Mapping[str, str] | None = None,
 ) -> DeltaSink:
     """Write rows to a Delta table, each once: tasks write data files, and the driver adds the rows of a
     checkpoint to the table in one transaction when the checkpoint is complete.
@@ -51,6 +54,8 @@ def sink(
             changes of an updating table are written by its own key.
         compact: a policy by which the driver merges small data files after a checkpoint:
             `rh.compaction()`. By default none are merged.
+        expire: a policy by which the driver removes old versions, and files that only they have:
+            `rh.expiry(older_than="7d")`. By default all versions stay.
 
     Returns:
         The sink, for `stream.sink_to`.
@@ -70,7 +75,8 @@ def sink(
         partition_by=partition_columns(partition_by),
         evolve=evolve,
         key=key_columns(key),
-        compact=compaction_of(compact),
+        compact=policy_of(Compaction, compaction, "compact", compact),
+        expire=policy_of(VersionExpiry, expiry, "expire", expire),
     )
 
 
@@ -103,7 +109,9 @@ class DeltaSink(TableLogSink):
         return TableLogWriter(DeltaDataFiles(target, target.written, partition_by, ctx))
 
     def committer(self) -> Committer | None:
-        return None if self.target is None else DeltaTableCommitter(self.target, self.compact)
+        return (
+            None if self.target is None else DeltaTableCommitter(self.target, self.compact, self.expire)
+        )
 
     def validate(self, schema: pa.Schema) -> None:
         check_store(self.location, self.format)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rheos.connectors.calls.bounded_calls import Progressed
 from rheos.connectors.iceberg.catalogs import OneAttemptCatalog
 from rheos.connectors.iceberg.columns import FIELD_ID
+from rheos.connectors.iceberg.expired_snapshots import expire_snapshots
 from rheos.connectors.iceberg.iceberg_table import (
     IcebergTarget,
+    number_property,
     reading_or_writing,
     rewritable_columns,
 )
@@ -23,6 +25,7 @@ from rheos.connectors.table_log.epoch_append import (
     TableVersion,
     UncertainAppendError,
 )
+from rheos.connectors.table_log.expiry_policy import VersionExpiry
 from rheos.connectors.table_log.table_files import LiveFile
 from rheos.core.errors import RheosError, SchemaError
 
@@ -38,11 +41,6 @@ class IcebergLog:
     sink: str
     """Id of the sink in the table (IC5)."""
     job: str
-
-    @property
-    def number_property(self) -> str:
-        """Return the name of the table's property that has the sink's number."""
-        return f"rheos.checkpoint.{hashlib.sha256(self.sink.encode()).hexdigest()[:16]}"
 
     def look(self) -> TableVersion:
         """Read the newest metadata.
@@ -82,7 +80,7 @@ class IcebergLog:
 
     def _number(self, table: Any) -> int:
         """Return the sink's number: from its property, or else from its newest snapshot (IC6)."""
-        if (written := table.properties.get(self.number_property)) is not None:
+        if (written := table.properties.get(number_property(self.sink))) is not None:
             return int(written)
         snapshots = {each.snapshot_id: each for each in table.metadata.snapshots}
         snapshot = table.current_snapshot()
@@ -102,6 +100,10 @@ class IcebergLog:
         """
         self.target.check_files(action.files, "orphan files of the table were removed")
         self.write(action.snapshot.version, action.checkpoint, action.files)
+
+    def expire(self, policy: VersionExpiry, now_ms: int, progressed: Progressed) -> int:
+        """Remove old versions, and return the number of deleted files."""
+        return expire_snapshots(self.target, policy, now_ms, progressed)
 
     def files(self, version: Any) -> IcebergTableFiles:
         """Return the data files of a version of the table."""
@@ -146,7 +148,7 @@ class IcebergLog:
             with reading_or_writing(self.target.name):
                 transaction = table.transaction()
                 if checkpoint is not None:
-                    transaction.set_properties({self.number_property: str(checkpoint)})
+                    transaction.set_properties({number_property(self.sink): str(checkpoint)})
                 update = transaction.update_snapshot(snapshot_properties=about)
                 if removed:
                     if _has_many_manifests(version):

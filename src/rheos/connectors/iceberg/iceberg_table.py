@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -84,6 +85,11 @@ class IcebergTarget(TableTarget):
     @property
     def partitions(self) -> tuple[str, ...]:
         return tuple(self.partitioning.names)
+
+
+def number_property(sink: str) -> str:
+    """Return the name of the table's property that has the number of a sink with this id."""
+    return f"rheos.checkpoint.{hashlib.sha256(sink.encode()).hexdigest()[:16]}"
 
 
 def found_target(

@@ -11,7 +11,11 @@ CONNECTOR = ConnectorRegistration(
     changes="changes",
     sink="sink",
     deliveries={SinkGuarantee.EXACTLY_ONCE: ""},
-    sql_options={"catalog.": SqlOption("catalog"), "compact.": SqlOption("compact")},
+    sql_options={
+        "catalog.": SqlOption("catalog"),
+        "compact.": SqlOption("compact"),
+        "expire.": SqlOption("expire"),
+    },
     requires=("pyiceberg", "sqlalchemy"),
     install="rheos[iceberg]",
     server="rheos.ops.servers.iceberg:IcebergRestCatalog",

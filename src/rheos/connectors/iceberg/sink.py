@@ -15,8 +15,10 @@ from rheos.connectors.iceberg.iceberg_table import IcebergTarget, found_target, 
 from rheos.connectors.iceberg.partitioning import parsed_terms
 from rheos.connectors.iceberg.registration import CONNECTOR
 from rheos.connectors.iceberg.writer import IcebergDataFiles
-from rheos.connectors.table_log.compaction_policy import Compaction, compaction_of
+from rheos.connectors.table_log.compaction_policy import Compaction, compaction
 from rheos.connectors.table_log.data_files import TableLogWriter
+from rheos.connectors.table_log.expiry_policy import VersionExpiry, expiry
+from rheos.connectors.table_log.maintenance_policy import policy_of
 from rheos.connectors.table_log.sink import TableLogSink, check_store, key_columns
 from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
 from rheos.core.errors import ProgramError
@@ -32,6 +34,7 @@ def sink(
     evolve: bool = False,
     key: str | Sequence[str] = (),
     compact: Compaction | Mapping[str, str] | None = None,
+    expire: VersionExpiry | Mapping[str, str] | None = None,
 ) -> IcebergSink:
     """Write rows to an Iceberg table, each once: tasks write data files, and the driver adds the rows
     of a checkpoint to the table in one commit when the checkpoint is complete.
@@ -58,6 +61,8 @@ def sink(
             changes of an updating table are written by its own key.
         compact: a policy by which the driver merges small data files after a checkpoint:
             `rh.compaction()`. By default none are merged.
+        expire: a policy by which the driver removes old versions, and files that only they have:
+            `rh.expiry(older_than="7d")`. By default all versions stay.
 
     Returns:
         The sink, for `stream.sink_to`.
@@ -83,7 +88,8 @@ def sink(
         partition_by=partition_columns(partition_by),
         evolve=evolve,
         key=key_columns(key),
-        compact=compaction_of(compact),
+        compact=policy_of(Compaction, compaction, "compact", compact),
+        expire=policy_of(VersionExpiry, expiry, "expire", expire),
     )
 
 
@@ -126,7 +132,11 @@ class IcebergSink(TableLogSink):
         return TableLogWriter(IcebergDataFiles(target, target.written, partitioning, ctx))
 
     def committer(self) -> Committer | None:
-        return None if self.target is None else IcebergTableCommitter(self.target, self.compact)
+        return (
+            None
+            if self.target is None
+            else IcebergTableCommitter(self.target, self.compact, self.expire)
+        )
 
     def validate(self, schema: pa.Schema) -> None:
         super().validate(schema)

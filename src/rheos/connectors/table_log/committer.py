@@ -12,6 +12,8 @@ from rheos.connectors.files.publication.contract import damaged
 from rheos.connectors.table_log.compaction_policy import Compaction
 from rheos.connectors.table_log.compactor import compact
 from rheos.connectors.table_log.epoch_append import StagedDataFile
+from rheos.connectors.table_log.expirer import expire
+from rheos.connectors.table_log.expiry_policy import VersionExpiry
 from rheos.connectors.table_log.staged_data_files import decoded_file, other_table, sink_id
 from rheos.connectors.table_log.target import TableTarget
 from rheos.connectors.table_log.upserts import UpsertableLog, publish
@@ -26,6 +28,8 @@ class TableLogCommitter(Committer, Generic[TargetT]):
     target: TargetT
     compaction: Compaction | None = None
     """Policy by which small data files are merged after a commit."""
+    expiry: VersionExpiry | None = None
+    """Policy by which old versions are removed after a commit."""
     log: str = ""
     """The job's log, from which the sink's id is derived."""
 
@@ -55,9 +59,13 @@ class TableLogCommitter(Committer, Generic[TargetT]):
     ) -> None:
         before = publish(log, self.target, files, progressed)
         last = max(files, key=lambda file: file.checkpoint)
-        policy = self.compaction
-        if policy is not None and before is not None and policy.is_due(before, last.checkpoint):
-            compact(log, self.target.name, policy, last, progressed)
+        if before is None:
+            return
+        name = self.target.name
+        if self.compaction is not None and self.compaction.is_due(before, last.checkpoint):
+            compact(log, name, self.compaction, last, progressed)
+        if self.expiry is not None and self.expiry.is_due(before, last.checkpoint):
+            expire(log, name, self.expiry, progressed)
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
         """DL7, IC7: files that no version contains are left for the table's own cleaning."""

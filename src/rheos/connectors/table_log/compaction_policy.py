@@ -10,11 +10,12 @@ assert chosen_files(small, policy, now_ms=0) == small
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rheos.connectors.files.sink import ROLL_BYTES
+from rheos.connectors.table_log.maintenance_policy import MaintenancePolicy, check_count
 from rheos.connectors.table_log.table_files import LiveFile
 from rheos.core.errors import ProgramError
 from rheos.core.protocol.durations import Duration, duration_ms
@@ -24,24 +25,14 @@ MOST_FILES = 1000
 """Maximum number of data files that one compaction replaces."""
 
 
-@dataclass(frozen=True)
-class Compaction:
+@dataclass(frozen=True, kw_only=True)
+class Compaction(MaintenancePolicy):
     """Policy of compaction; see `compaction`."""
 
     below_bytes: int
     files: int
     quiet_ms: int
     at_most_bytes: int
-    every: int
-
-    def is_due(self, before: int, checkpoint: int) -> bool:
-        """Return whether to compact after a commit.
-
-        Args:
-            before: the checkpoint of the sink's last commit.
-            checkpoint: the checkpoint of this commit.
-        """
-        return checkpoint // self.every > before // self.every
 
 
 def compaction(
@@ -72,11 +63,8 @@ def compaction(
     Raises:
         ProgramError: A number, size or duration is invalid.
     """
-    for name, number, least in (("files", files, 2), ("every", every, 1)):
-        if not isinstance(number, int) or isinstance(number, bool) or number < least:
-            raise ProgramError(
-                f"{name}={number!r} is not an integer of at least {least}", hint=f"write {name}=10"
-            )
+    check_count("files", files, 2)
+    check_count("every", every, 1)
     below_bytes, at_most_bytes, quiet_ms = size_bytes(below), size_bytes(at_most), duration_ms(quiet)
     if not 0 < below_bytes <= ROLL_BYTES:
         raise ProgramError(
@@ -90,28 +78,13 @@ def compaction(
         )
     if quiet_ms <= 0:
         raise ProgramError(f"quiet={quiet!r} is not a positive duration", hint='write quiet="1h"')
-    return Compaction(below_bytes, files, quiet_ms, at_most_bytes, every)
-
-
-def compaction_of(policy: Compaction | Mapping[str, Any] | None) -> Compaction | None:
-    """Return the policy of the argument `compact=`: a policy, or its arguments as SQL has them.
-
-    Raises:
-        ProgramError: The argument is anything else, or names an unknown setting.
-    """
-    if policy is None or isinstance(policy, Compaction):
-        return policy
-    hint = "write compact=rh.compaction(files=10)"
-    if not isinstance(policy, Mapping):
-        raise ProgramError(f"compact={policy!r} is not a policy of compaction", hint=hint)
-    settings = {name.replace("-", "_"): value for name, value in policy.items()}
-    known = ("below", "files", "quiet", "at_most", "every")
-    for name, value in settings.items():
-        if name not in known:
-            raise ProgramError(f"compaction has no setting {name!r}", hint=f"it has {', '.join(known)}")
-        if name in ("files", "every") and isinstance(value, str) and value.isdecimal():
-            settings[name] = int(value)
-    return compaction(**settings)
+    return Compaction(
+        every=every,
+        below_bytes=below_bytes,
+        files=files,
+        quiet_ms=quiet_ms,
+        at_most_bytes=at_most_bytes,
+    )
 
 
 def chosen_files(live: Sequence[LiveFile], policy: Compaction, now_ms: int) -> list[LiveFile]:

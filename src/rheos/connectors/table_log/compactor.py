@@ -11,11 +11,6 @@ import pyarrow as pa
 
 from rheos.connectors.calls.bounded_calls import Progressed
 from rheos.connectors.files.partitions import FileContext
-from rheos.connectors.table_log.compaction_counts import (
-    COMPACTED_BYTES,
-    COMPACTED_FILES,
-    COMPACTIONS_GIVEN_UP,
-)
 from rheos.connectors.table_log.compaction_policy import Compaction
 from rheos.connectors.table_log.compaction_steps import (
     CompactionAnswer,
@@ -29,6 +24,11 @@ from rheos.connectors.table_log.compaction_steps import (
     compaction_steps,
 )
 from rheos.connectors.table_log.epoch_append import StagedDataFile, UncertainAppendError
+from rheos.connectors.table_log.maintenance_counts import (
+    COMPACTED_BYTES,
+    COMPACTED_FILES,
+    COMPACTIONS_GIVEN_UP,
+)
 from rheos.connectors.table_log.table_files import LiveFile
 from rheos.connectors.table_log.upserts import UpsertableLog
 from rheos.core.errors import ConfigurationError, RheosError

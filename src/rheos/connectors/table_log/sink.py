@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from rheos.connectors.files.publication.schemes import scheme_of
 from rheos.connectors.table_log.compaction_policy import Compaction
+from rheos.connectors.table_log.expiry_policy import VersionExpiry
 from rheos.connectors.table_log.target import TableTarget
 from rheos.core.connectors.contract import Sink
 from rheos.core.connectors.schemas import check_changes_key, check_column
@@ -50,6 +51,8 @@ class TableLogSink(Sink):
     evolve: bool
     compact: Compaction | None = None
     """Policy by which small data files are merged."""
+    expire: VersionExpiry | None = None
+    """Policy by which old versions are removed."""
     key: tuple[str, ...] = ()
     """Key of upserts; empty to append rows."""
     gone: str | None = None

@@ -23,6 +23,7 @@ from rheos.connectors.table_log.epoch_append import (
     append_steps,
 )
 from rheos.connectors.table_log.execution import TableLog, take
+from rheos.connectors.table_log.expiry_policy import VersionExpiry
 from rheos.connectors.table_log.table_files import LiveFile, TableFiles
 from rheos.connectors.table_log.target import TableTarget
 from rheos.core.errors import UnrestorableError
@@ -55,6 +56,18 @@ class UpsertableLog(TableLog, Protocol):
 
         Raises:
             UncertainAppendError: another writer was first, or the outcome is unknown.
+        """
+
+    def expire(self, policy: VersionExpiry, now_ms: int, progressed: Progressed) -> int:
+        """Remove old versions of the table, and return the number of deleted files (DL12, IC12).
+
+        Args:
+            policy: the policy.
+            now_ms: the current time.
+            progressed: called after each step of bounded size.
+
+        Raises:
+            RheosError: the table cannot be read, or forbids it.
         """
 
 

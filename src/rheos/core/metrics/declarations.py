@@ -231,6 +231,12 @@ COMPACTIONS_GIVEN_UP = _counter(
     Scope.DRIVER_TABLE,
     "compactions that the driver has given up, after a conflict with another writer or an error",
 )
+EXPIRED_FILES = _counter(
+    "expired_files",
+    Unit.COUNT,
+    Scope.DRIVER_TABLE,
+    "files of old versions of a table that the driver has deleted",
+)
 STRANGERS = _counter(
     "strangers",
     Unit.COUNT,

@@ -13,10 +13,11 @@ import psutil
 
 from rheos.connectors.calls.bounded_calls import UNDER_WAY
 from rheos.connectors.calls.store_retries import STORE_RETRIES
-from rheos.connectors.table_log.compaction_counts import (
+from rheos.connectors.table_log.maintenance_counts import (
     COMPACTED_BYTES,
     COMPACTED_FILES,
     COMPACTIONS_GIVEN_UP,
+    EXPIRED_FILES,
 )
 from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.metrics import declarations as f
@@ -106,13 +107,14 @@ def _memory() -> list[Reading]:
 
 def driver_readings() -> list[Reading]:
     """Return the metrics of the driver's process: the call that waits longest for a server, the
-    repeated requests to object stores, and the compactions of tables."""
+    repeated requests to object stores, and the compactions and expiries of tables."""
     return [
         *_server_wait(f.DRIVER_WAIT),
         *STORE_RETRIES.readings(f.DRIVER_STORE_RETRIES),
         *COMPACTED_FILES.readings(f.COMPACTED_FILES),
         *COMPACTED_BYTES.readings(f.COMPACTED_BYTES),
         *COMPACTIONS_GIVEN_UP.readings(f.COMPACTIONS_GIVEN_UP),
+        *EXPIRED_FILES.readings(f.EXPIRED_FILES),
     ]
 
 

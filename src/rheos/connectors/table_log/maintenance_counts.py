@@ -1,4 +1,4 @@
-"""Counts of compactions in this process, by table."""
+"""Counts of the work for tables in this process, by table."""
 
 from rheos.connectors.calls.labelled_counts import LabelledCounts
 
@@ -8,3 +8,5 @@ COMPACTED_BYTES = LabelledCounts()
 """Size of these files."""
 COMPACTIONS_GIVEN_UP = LabelledCounts()
 """Compactions that were given up, after a conflict or an error."""
+EXPIRED_FILES = LabelledCounts()
+"""Files of old versions that were deleted."""
