@@ -541,6 +541,47 @@ def dashboard(
     raise typer.Exit(dashboard(config))
 
 
+class AssistantRole(StrEnum):
+    LOOK = "look"
+    READ = "read"
+    OPERATE = "operate"
+
+
+@app.command()
+def mcp(
+    role: Annotated[
+        AssistantRole | None,
+        typer.Option(
+            help="Role of the assistant, as in the tokens of the dashboard.",
+            show_default="all that changes nothing",
+        ),
+    ] = None,
+    checkpoint_dir: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Also serve the jobs of this checkpoint directory, running or not. May be given "
+            "several times.",
+            show_default=False,
+        ),
+    ] = None,
+    audit: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to which a line is appended for every operation.",
+            show_default="audit.jsonl in this user's state folder",
+        ),
+    ] = None,
+) -> None:
+    """Let an assistant look at the jobs of this machine: a server of the Model Context Protocol on
+    standard input and output. Needs rheos[mcp]."""
+    from rheos.cli.assistant import serve_assistant
+    from rheos.connectors.urls import absolute
+    from rheos.runtimes.operation_contract import Role
+
+    allowed = None if role is None else Role(role.value)
+    raise typer.Exit(serve_assistant([absolute(each) for each in checkpoint_dir or []], allowed, audit))
+
+
 def main() -> None:
     """Run the command: entry point of the console script."""
     app()

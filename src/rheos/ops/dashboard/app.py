@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,18 +24,12 @@ from rheos.core.errors import ConfigurationError, InternalError, RheosError, Tra
 from rheos.core.protocol.error_data import ErrorData
 from rheos.ops.dashboard import served_jobs
 from rheos.ops.dashboard.access import Access, Audit, Holder, SignInCode
-from rheos.ops.dashboard.arguments import check_value, checked, shown
 from rheos.ops.dashboard.feeds import Feeds
 from rheos.ops.dashboard.openapi import BASE, document
-from rheos.ops.dashboard.operations import Operation, RestRequest, operations
+from rheos.ops.dashboard.operation_runner import Caller, OperationRunner
+from rheos.ops.dashboard.operations import Operation, operations
 from rheos.ops.dashboard.replays import BusyError, ReplayProcesses
-from rheos.ops.dashboard.served_jobs import (
-    NoSuchJobError,
-    NotRunningError,
-    Served,
-    ServedJobs,
-    StoredJob,
-)
+from rheos.ops.dashboard.served_jobs import NoSuchJobError, NotRunningError, ServedJobs
 from rheos.runtimes.operation_contract import Role
 
 T = TypeVar("T")
@@ -112,12 +105,11 @@ class Dashboard:
         savepoints, in addition to checkpoint directories."""
         self._jobs = jobs
         self._access = access
-        self._audit = audit
         self._feeds = feeds or Feeds()
-        self._savepoint_folders = savepoint_folders
         self._code = code
         self._operating = BackgroundWork(_MAX_AT_WORK)
         self._replays = ReplayProcesses(replay_memory_bytes)
+        self._runner = OperationRunner(jobs, audit, self._replays, savepoint_folders)
         self._document = document()
         self.app = Starlette(
             routes=[
@@ -165,46 +157,10 @@ class Dashboard:
 
     def _run(self, operation: Operation, request: Request, holder: Holder, body: Any) -> bytes:
         """Run an operation, in a thread. Raise RheosError if it fails."""
-        named = request.path_params.get("job")
-        job = None if named is None else self._jobs.find(named)
         query = {name: request.query_params.getlist(name) for name in operation.query}
-        asked = RestRequest(self._jobs, job, query, body, self._replays)
-        for name, values in query.items():
-            check_value(name, values)
-        if operation.role is not Role.OPERATE:
-            return msgspec.json.encode(operation.run(asked))
-        assert job is not None, "operations that change something belong to a job"
-
-        def note(outcome: str) -> None:
-            self._note(operation, request, holder, job, shown(body, query), outcome)
-
-        note("asked for")
-        try:
-            if not isinstance(job, StoredJob):
-                asked = replace(asked, body=checked(body, job, self._savepoint_folders))
-            done = operation.run(asked)
-        except RheosError as error:
-            note(f"{type(error).__name__}: {error.what}")
-            raise
-        note("done")
-        return msgspec.json.encode(done)
-
-    def _note(
-        self,
-        operation: Operation,
-        request: Request,
-        holder: Holder,
-        job: Served,
-        arguments: Mapping[str, Any],
-        outcome: str,
-    ) -> None:
         address = request.client.host if request.client is not None else ""
-        try:
-            self._audit.note(holder.name, address, operation.name, job.job, arguments, outcome)
-        except OSError as error:
-            raise TransportError(
-                f"the audit file could not be written, so the operation was not performed: {error}"
-            ) from error
+        caller = Caller(holder.name, address)
+        return self._runner.run(operation, request.path_params.get("job"), query, body, caller)
 
     def _let_in(self, request: Request, needed: Role) -> Holder:
         """Return the token's holder, before reading anything else. Raise DeniedError if it lacks the

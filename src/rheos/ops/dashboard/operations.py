@@ -75,6 +75,8 @@ class Operation:
     """Whether it may take minutes although it only reads."""
     reads: bool = False
     """Whether it returns rows, for which the role `LOOK` is not enough."""
+    changes_nothing: bool = False
+    """Whether it needs the role `OPERATE` only because it runs the program of the job again."""
     deprecated: bool = False
     """Whether it is an old name of another operation, which the next release removes."""
 
@@ -190,6 +192,7 @@ _OF_REST = (
         "Input rows that led to a row of a sink, and their path; runs the program once more",
         lambda asked: _replayed(asked, "why", asked.body),
         body=WhyRequest,
+        changes_nothing=True,
     ),
     Operation(
         "debug",
@@ -197,6 +200,7 @@ _OF_REST = (
         "Replays one key of the job: each row and timer, its changes of the state, and its output",
         lambda asked: _replayed(asked, "debug", asked.body),
         body=DebugRequest,
+        changes_nothing=True,
     ),
     Operation(
         "fork",
