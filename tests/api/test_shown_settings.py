@@ -117,6 +117,7 @@ def test_default_settings_are_shown() -> None:
         "termination_savepoint": "false",
         "history_interval": "10s",
         "log_level": "info",
+        "lineage_to": "none",
         "alert_webhook": "none",
         "alert_from": "stuck",
     }

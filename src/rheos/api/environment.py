@@ -462,6 +462,9 @@ class Environment(HintedBase):
                 job=self._job_id(name),
                 until_now=options.until_now,
                 standby=options.standby,
+                origins=(
+                    {} if self._sql is None or self._config.lineage is None else self._sql.origins()
+                ),
             )
             listener = None if options.listener is None else options.listener(name)
             handle = choice.make(self._config, options).submit(plan, config, listener)

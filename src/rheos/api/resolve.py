@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, get_args
 from urllib.parse import SplitResult, urlsplit
+from uuid import UUID
 
 from rheos.api.partial_settings import MergedSettings
 from rheos.api.settings import SETTINGS, AlertFrom, LogLevel, RuntimeName, Settings
@@ -24,7 +25,7 @@ from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.state_config import MIB, NewAggregates, StateConfig
 from rheos.core.task.config import Guarantee, TaskConfig
-from rheos.runtimes.job import AlertConfig, JobConfig, ScalingBounds
+from rheos.runtimes.job import AlertConfig, JobConfig, LineageConfig, ParentRun, ScalingBounds
 from rheos.runtimes.job_handle import Runtime
 
 _DEFAULT_PARALLELISM = 4
@@ -79,6 +80,7 @@ def resolve(merged: MergedSettings) -> ResolvedSettings:
         log_level=_log_level(merged),
         settings=tuple(shown_settings(settings, parallelism)),
         alerts=_alerts(merged),
+        lineage=_lineage(merged),
     )
     for name in SETTINGS:
         _read(merged, name)
@@ -164,6 +166,50 @@ def _alerts(merged: MergedSettings) -> AlertConfig | None:
                 "variable RHEOS_ALERT_WEBHOOK",
             )
     return AlertConfig(url, HealthState(least))
+
+
+def _lineage(merged: MergedSettings) -> LineageConfig | None:
+    """Return where to send lineage. The variables are those of OpenLineage's own clients."""
+    to, given = merged.settings.lineage_to, os.environ
+    if to is None:
+        is_disabled = given.get("OPENLINEAGE_DISABLED", "").lower() in ("1", "true")
+        to = None if is_disabled else given.get("OPENLINEAGE_URL")
+    if not to:
+        return None
+    namespace, parent = given.get("OPENLINEAGE_NAMESPACE", "default"), _parent_run()
+    with merged.checking("lineage_to"):
+        at = _web_address(to)
+        if at is None or (at.scheme not in ("", "file", "http", "https")):
+            raise ConfigurationError(
+                "lineage_to must be an http or https address, or the path of a local file",
+                hint="write http://localhost:5000, the address of the catalog, or lineage.jsonl",
+            )
+        if at.scheme in ("", "file"):
+            return LineageConfig("", os.path.abspath(at.path), namespace, None, parent)
+        if not at.hostname or at.username or at.password:
+            raise ConfigurationError(
+                "lineage_to must have a host, and no user or password",
+                hint="set the key of the catalog by the environment variable OPENLINEAGE_API_KEY",
+            )
+    endpoint = given.get("OPENLINEAGE_ENDPOINT", "api/v1/lineage").lstrip("/")
+    url = to if at.path.strip("/") else f"{to.rstrip('/')}/{endpoint}"
+    return LineageConfig(url, None, namespace, given.get("OPENLINEAGE_API_KEY"), parent)
+
+
+def _parent_run() -> ParentRun | None:
+    """Return the run that OPENLINEAGE_PARENT_ID names. Raise ConfigurationError if it names none."""
+    found = os.environ.get("OPENLINEAGE_PARENT_ID")
+    if not found:
+        return None
+    parts = found.rsplit("/", 2)
+    try:
+        namespace, job, run = parts
+        return ParentRun(namespace, job, str(UUID(run)))
+    except ValueError:
+        raise ConfigurationError(
+            f"the environment variable OPENLINEAGE_PARENT_ID={found!r} names no run",
+            hint="write namespace/job/id, where the id is a UUID",
+        ) from None
 
 
 def _web_address(url: object) -> SplitResult | None:

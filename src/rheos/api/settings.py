@@ -242,6 +242,12 @@ class Settings:
         option="--log-level",
         choices=get_args(LogLevel),
     )
+    lineage_to: str | None = setting(
+        None,
+        "Address (http or https) of a catalog, or path of a file, to which the driver sends events of "
+        "OpenLineage. None uses the environment variable `OPENLINEAGE_URL`, if it is set.",
+        option="--lineage-to",
+    )
     alert_webhook: str | None = setting(
         None,
         "Address (http or https) to which the driver posts changes of the job's health as JSON. None "

@@ -101,6 +101,7 @@ from rheos.core.connectors.contract import (
     SplitReader,
     TimeReached,
 )
+from rheos.core.connectors.datasets import Dataset, NamesDatasets
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.connectors.sink_capabilities import (
     BeginsTarget,
@@ -140,6 +141,7 @@ __all__ = [
     "Committer",
     "Completion",
     "ConnectorRegistration",
+    "Dataset",
     "Discovers",
     "EndOfSplit",
     "FixesEventTime",
@@ -163,6 +165,7 @@ __all__ = [
     "LookupContext",
     "LosesRows",
     "MakesRecords",
+    "NamesDatasets",
     "NumbersByLog",
     "OrdersSplits",
     "Pending",

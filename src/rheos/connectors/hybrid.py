@@ -30,6 +30,7 @@ from rheos.core.connectors.contract import (
     SplitReader,
     TimeReached,
 )
+from rheos.core.connectors.datasets import Dataset, datasets_of
 from rheos.core.connectors.schemas import shown_row
 from rheos.core.errors import InputError, ProgramError, RheosError, SchemaError
 from rheos.core.protocol.elements import Batch
@@ -239,6 +240,9 @@ class HybridSource(Source):
 
     def positions(self) -> str:
         return f"{type(self).__qualname__} of {', then '.join(part.positions() for part in self.parts)}"
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [each for part in self.parts for each in datasets_of(part)]
 
     def describe(self) -> str:
         return ", then ".join(part.describe() for part in self.parts)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
+from rheos.core.connectors.datasets import Dataset, datasets_of
 from rheos.core.errors import RheosError
 from rheos.core.times import TimeColumn
 
@@ -47,6 +48,9 @@ class WrappedSource(Source):
 
     def lost_by_failure(self) -> str | None:
         return capabilities.lost_by_failure(self.source)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return datasets_of(self.source)
 
     def splits(self) -> Sequence[Split]:
         return self.source.splits()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import reduce
@@ -75,6 +75,33 @@ class AlertConfig:
 
 
 @dataclass(frozen=True)
+class ParentRun:
+    """Run of another system that has started the job, such as a task of Airflow."""
+
+    namespace: str
+    job: str
+    run: str
+    """Id of the run, a UUID."""
+
+
+@dataclass(frozen=True, repr=False)
+class LineageConfig:
+    """Destination of the events of a job's lineage. Only the URL's host is shown."""
+
+    url: str
+    """Address to which each event is posted; empty if `path` is set."""
+    path: str | None = None
+    """File to which each event is appended."""
+    namespace: str = "default"
+    """Namespace of the job in the catalog."""
+    api_key: str | None = None
+    parent: ParentRun | None = None
+
+    def __repr__(self) -> str:
+        return host_alone(self.url) if self.path is None else self.path
+
+
+@dataclass(frozen=True)
 class Predecessor:
     """The driver that ran the job before this one, according to its note."""
 
@@ -129,6 +156,10 @@ class JobConfig:
     """Minimum parallelism with which the job continues after losing slots; None: it waits for them."""
     alerts: AlertConfig | None = None
     """Destination of changes of the job's health; None: none are sent."""
+    lineage: LineageConfig | None = None
+    """Destination of the events of its lineage; None: none are sent."""
+    origins: Mapping[str, Mapping[str, Sequence[tuple[str, str]]]] = field(default_factory=dict)
+    """Source columns, as table and column, of each column that SQL writes to a table, by its name."""
     until_now: bool = False
     """Whether the job stops, with a checkpoint, once it has read the input that exists at its start."""
     standby: bool = False

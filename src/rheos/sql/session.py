@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from rheos.sql.dialect_meanings import CHANGED
 from rheos.sql.explain import explained
 from rheos.sql.functions import called, resolved
 from rheos.sql.inserted_rows import InsertedPlan, InsertedRows
+from rheos.sql.lineage import origins_of
 from rheos.sql.lowering import Lowering
 from rheos.sql.materialized_views import MaterializedView
 from rheos.sql.nullable_keys import with_changes
@@ -85,6 +86,10 @@ class SqlSession:
     def written(self) -> list[tuple[str, PlanNode]]:
         """Return the tables that INSERT INTO writes and the materialized views, with their plans."""
         return [(each.name, each.plan) for each in self.writes]
+
+    def origins(self) -> Mapping[str, Mapping[str, Sequence[tuple[str, str]]]]:
+        """Return the source columns of the columns that are written, by table and column."""
+        return origins_of(self.written)
 
     def forget_view(self, name: str) -> None:
         """Forget a materialized view that is not yet part of the program."""

@@ -19,6 +19,7 @@ from rheos.connectors.cassandra.client import (
 from rheos.connectors.cassandra.columns import CqlColumn, check_any_fits, check_fits, identity, values
 from rheos.connectors.outage_patience import Patience
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.schemas import check_changes_key, check_column, shown_row
 from rheos.core.errors import InputError, ProgramError, RheosError, SchemaError, UnavailableError
 from rheos.core.protocol.durations import duration_ms
@@ -200,6 +201,11 @@ class CassandraSink(SpillingSink):
 
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         return CassandraDelivery(self, count, patience_ms)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return server_datasets(
+            "cassandra", self.contact.address, [f"{self.table.keyspace}.{self.table.name}"]
+        )
 
     def describe(self) -> str:
         return f"Cassandra table {self.table} at {self.contact.address}"

@@ -22,6 +22,7 @@ from rheos.connectors.table_log.change_source import (
     without_metadata,
 )
 from rheos.connectors.urls import absolute
+from rheos.core.connectors.datasets import Dataset, path_dataset
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.protocol.durations import Duration, duration_ms
@@ -130,6 +131,9 @@ class DeltaChanges(TableChanges):
     version_name = "version"
 
     is_partitioned: bool
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [path_dataset(self.name)]
 
     def log(self) -> DeltaChangeLog:
         return DeltaChangeLog(self.name, self.is_partitioned)

@@ -22,6 +22,7 @@ from rheos.connectors.table_log.maintenance_policy import policy_of
 from rheos.connectors.table_log.sink import TableLogSink, check_store, key_columns
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
+from rheos.core.connectors.datasets import Dataset, path_dataset
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.site import located_at_call
 
@@ -90,6 +91,9 @@ class DeltaSink(TableLogSink):
     @property
     def name(self) -> str:
         return self.location
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [path_dataset(self.location)]
 
     def stored(self, columns: pa.Schema) -> pa.Schema:
         return table_schema(columns)

@@ -26,6 +26,7 @@ from rheos.connectors.files.parquet_bounds import has_bounds, may_hold
 from rheos.connectors.files.partitions import partition_columns
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.datasets import Dataset, path_dataset
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.protocol.durations import Duration, duration_ms
@@ -172,6 +173,9 @@ class DeltaSource(Source):
         path = f"{self.location}/{file.path}"
         decoder = DataFileDecoder(path, self.schema, values, start, self.only)
         return ChunkReader(path, decoder, start, ctx)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [path_dataset(self.location)]
 
     def describe(self) -> str:
         then = "" if self.bounded else ", then what is appended"

@@ -19,6 +19,7 @@ import pyarrow as pa
 from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.duckdb.registration import CONNECTOR
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
 
 T = TypeVar("T")
@@ -77,6 +78,10 @@ class DuckDbFile:
                 hint='write path="shop.duckdb"',
             )
         return cls(os.path.abspath(os.path.expanduser(given)))
+
+    def dataset(self, schema: str | None, table: str) -> Dataset:
+        """Return the name of a table for catalogs."""
+        return Dataset(f"duckdb:{self.path}", f"{schema or 'main'}.{table}")
 
     def do(
         self,

@@ -19,6 +19,7 @@ from rheos.connectors.duckdb.table_columns import (
 )
 from rheos.connectors.keyed_rows import LookupRows, is_comparable
 from rheos.connectors.sql_database.target_table import table_name
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import InputError, ProgramError, SchemaError
@@ -89,7 +90,7 @@ def lookup(
         raise ProgramError(
             "no column to look up is named", hint='name the columns: columns=["country"]'
         )
-    return DuckDbLookup(file, relation, label, keys, by, wanted)
+    return DuckDbLookup(file, (of, name), relation, label, keys, by, wanted)
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ class DuckDbLookup(Lookup):
     """Lookup that `duckdb.lookup` creates."""
 
     file: DuckDbFile
+    table: tuple[str | None, str]
+    """Schema and name."""
     relation: str
     """Quoted name of the table."""
     label: str
@@ -126,6 +129,9 @@ class DuckDbLookup(Lookup):
             f"SELECT {columns} FROM {self.relation} WHERE ({names}) IN "
             f"(SELECT ({names}) FROM {_ASKED}) LIMIT {MAX_FOUND + 1}"
         )
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [self.file.dataset(*self.table)]
 
     def describe(self) -> str:
         label = self.label.removeprefix("the ")

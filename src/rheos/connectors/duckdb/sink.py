@@ -17,6 +17,7 @@ from rheos.connectors.sql_database.ledger import LEDGER
 from rheos.connectors.sql_database.target_table import WrittenTable, table_name
 from rheos.connectors.sql_database.writing import LedgerWriter
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.schemas import check_changes_key, check_column
 from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.site import located_at_call
@@ -110,6 +111,9 @@ class DuckDbSink(Sink):
 
     def committer(self) -> Committer | None:
         return None if self.target is None else DuckDbCommitter(self.target)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [self.file.dataset(self.schema, self.table)]
 
     def describe(self) -> str:
         how = f"upserts by {', '.join(self.key)}" if self.key else "appended"

@@ -23,6 +23,7 @@ from rheos.connectors.files.chunks import Chunk, ChunkDecoder, ChunkReader
 from rheos.connectors.sql_database.row_blocks import RowPosition, check_keys
 from rheos.connectors.sql_database.target_table import table_name
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.site import located_at_call
@@ -104,7 +105,8 @@ def source(
     names = known.names if columns is None else [columns] if isinstance(columns, str) else columns
     if not names:
         raise ProgramError("no column to read is named", hint='write columns=["id", "name"]')
-    return DuckDbSource(file, relation, label, by, wanted_columns(found, names, declared, label))
+    wanted = wanted_columns(found, names, declared, label)
+    return DuckDbSource(file, None if table is None else (of, name), relation, label, by, wanted)
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,8 @@ class DuckDbSource(Source):
     """Source that `duckdb.source` creates."""
 
     file: DuckDbFile
+    table: tuple[str | None, str] | None
+    """Schema and name; None: a query is read."""
     relation: str
     """Quoted name of a table, or a query in parentheses."""
     label: str
@@ -149,6 +153,9 @@ class DuckDbSource(Source):
 
     def positions(self) -> str:
         return f"rows of {self.label} in the order of {', '.join(self.key.names)}"
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [] if self.table is None else [self.file.dataset(*self.table)]
 
     def describe(self) -> str:
         label = self.label.removeprefix("the ")

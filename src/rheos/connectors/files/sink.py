@@ -34,6 +34,7 @@ from rheos.connectors.files.publication.rename_publication import staging_folder
 from rheos.connectors.files.publication.schemes import PUBLICATIONS, open_publication, scheme_of
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.connectors.datasets import Dataset, path_dataset
 from rheos.core.connectors.outages import is_outage
 from rheos.core.errors import (
     ConfigurationError,
@@ -231,6 +232,9 @@ class FileSink(Sink):
                 f"the sink's folder {self.path} cannot be written: {existing} {why}",
                 hint="choose a folder that the job's user may write to, on every worker",
             )
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [path_dataset(self.path)]
 
     def describe(self) -> str:
         by = f", by {', '.join(self.partition_by)}" if self.partition_by else ""

@@ -26,6 +26,7 @@ from rheos.connectors.files.partition_reading import (
 from rheos.connectors.replay import Replay
 from rheos.core.connectors.capabilities import UnfitForSparkError
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.datasets import Dataset, path_dataset
 from rheos.core.connectors.rejected_records import OnError
 from rheos.core.errors import InputError, ProgramError
 from rheos.core.formats.contract import Format
@@ -192,6 +193,9 @@ class FileSource(Source):
 
     def rejected_schema(self) -> pa.Schema | None:
         return REJECTED if self.on_error == "skip" else None
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [path_dataset(path) for path in self.paths]
 
     def describe(self) -> str:
         return f"files {', '.join(self.paths)}"

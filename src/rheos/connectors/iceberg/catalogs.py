@@ -11,8 +11,9 @@ from rheos.connectors.iceberg.library import library
 from rheos.connectors.iceberg.rest_catalog import rest_catalog
 from rheos.connectors.table_log.epoch_append import UncertainAppendError
 from rheos.connectors.urls import absolute
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.errors import ConfigurationError, ProgramError, UnavailableError
-from rheos.core.redaction import RedactedRepr
+from rheos.core.redaction import RedactedRepr, redacted
 
 _NESTED = ("ssl", "auth")
 """Properties that are mappings: certificates, and ways to authenticate."""
@@ -42,6 +43,11 @@ class IcebergCatalog(RedactedRepr):
     def key(self) -> tuple[str, ...]:
         """Return a value that equal catalogs share."""
         return (self.name, *(f"{name}={value}" for name, value in sorted(self.properties.items())))
+
+    def dataset(self, table: str) -> Dataset:
+        """Return the name of a table for catalogs of lineage."""
+        uri = redacted(str(self.properties.get("uri", f"iceberg://{self.name}")))
+        return Dataset(uri.replace("://***@", "://"), table)
 
     def load(self) -> Any:
         """Return the library's catalog: a new one for each use, because it belongs to a thread.

@@ -24,6 +24,7 @@ from rheos.connectors.table_log.change_source import (
     check_end,
     without_metadata,
 )
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ConfigurationError, InputError, ProgramError
 from rheos.core.protocol.durations import Duration, duration_ms
@@ -145,6 +146,9 @@ class IcebergChanges(TableChanges):
     """Field ids of the table's columns."""
     identities: frozenset[str]
     """Columns by whose values the table is partitioned."""
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [self.catalog.dataset(self.name)]
 
     def log(self) -> IcebergChangeLog:
         return IcebergChangeLog(self.catalog, self.name, self.ids, self.identities)

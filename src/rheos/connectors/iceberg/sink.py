@@ -21,6 +21,7 @@ from rheos.connectors.table_log.expiry_policy import VersionExpiry, expiry
 from rheos.connectors.table_log.maintenance_policy import policy_of
 from rheos.connectors.table_log.sink import TableLogSink, check_store, key_columns
 from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.errors import ProgramError
 from rheos.core.site import located_at_call
 
@@ -104,6 +105,9 @@ class IcebergSink(TableLogSink):
     @property
     def name(self) -> str:
         return self.table
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [self.catalog.dataset(self.table)]
 
     def stored(self, columns: pa.Schema) -> pa.Schema:
         return TYPES.table_schema(columns)

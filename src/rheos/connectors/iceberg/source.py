@@ -25,6 +25,7 @@ from rheos.connectors.iceberg.partitioning import identity_columns
 from rheos.connectors.iceberg.registration import CONNECTOR
 from rheos.connectors.iceberg.source_files import AppendedSnapshots, snapshot_files
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.protocol.durations import Duration, duration_ms
@@ -169,6 +170,9 @@ class IcebergSource(Source):
         start = START if position is None else position
         decoder = FieldIdDecoder(split.id, self.schema, self.ids, self.identities, start, self.only)
         return ChunkReader(split.id, decoder, start, ctx)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [self.catalog.dataset(self.table)]
 
     def describe(self) -> str:
         then = "" if self.bounded else ", then what is appended"

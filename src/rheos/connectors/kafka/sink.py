@@ -18,6 +18,7 @@ from rheos.connectors.kafka.records import RecordLayout
 from rheos.connectors.kafka.writers import AtLeastOnceWriter, ExactlyOnceWriter, Target
 from rheos.connectors.user_formats import check_format
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.schemas import check_changes_key
 from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
@@ -184,6 +185,9 @@ class KafkaSink(Sink):
         # Also if the guarantee is at least once: the last checkpoint may be of a program that staged
         # epochs.
         return EpochCommitter(target.options, target.folder, target.if_unknown)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return server_datasets("kafka", self.target.options.brokers, [self.target.topic])
 
     def describe(self) -> str:
         target, once = self.target, self.guarantee.replace("_", " ")

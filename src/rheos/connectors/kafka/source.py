@@ -30,6 +30,7 @@ from rheos.connectors.kafka.messages import named_fields
 from rheos.connectors.kafka.partition import REJECTED, PartitionSplit
 from rheos.connectors.user_formats import check_format, declared_rows
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ConfigurationError, ProgramError, RheosError, UnavailableError
 from rheos.core.formats.contract import Format
@@ -254,6 +255,10 @@ class KafkaSource(Source):
 
     def describe_topics(self) -> str:
         return self.topics.pattern if isinstance(self.topics, re.Pattern) else ", ".join(self.topics)
+
+    def datasets(self) -> Sequence[Dataset]:
+        names = (self.topics.pattern,) if isinstance(self.topics, re.Pattern) else self.topics
+        return server_datasets("kafka", self.options.brokers, tuple(names))
 
     def describe(self) -> str:
         return f"Kafka topics {self.describe_topics()} at {self.options.brokers}"

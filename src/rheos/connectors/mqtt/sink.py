@@ -17,6 +17,7 @@ from rheos.connectors.name_patterns import NamePattern
 from rheos.connectors.outage_patience import Patience
 from rheos.connectors.row_payloads import RowPayloads
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.site import located_at_call
@@ -89,6 +90,9 @@ class MqttSink(SpillingSink):
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         publishing = MqttPublishing(self.target, schema)
         return ConfirmedDelivery(publishing, count, patience_ms, LOGGER)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return server_datasets("mqtt", self.target.options.address, [self.target.topic])
 
     def describe(self) -> str:
         return f"MQTT at {self.target.options.address}, topic {self.target.topic}"

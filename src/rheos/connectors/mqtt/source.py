@@ -17,6 +17,7 @@ from rheos.connectors.mqtt.subscription import FIELDS, REJECTED, MqttReading, Su
 from rheos.connectors.mqtt.topics import topic_filters
 from rheos.connectors.user_formats import check_format, declared_rows
 from rheos.core.connectors.contract import ReaderContext, Split
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
@@ -138,6 +139,9 @@ class MqttSource(AcknowledgingSource):
         self, split: Split, position: MessagePosition | None, ctx: ReaderContext
     ) -> MqttReading:
         return MqttReading(self.of, position, ctx)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return server_datasets("mqtt", self.of.options.address, self.of.filters)
 
     def describe(self) -> str:
         return f"MQTT topic {', '.join(self.of.filters)} at {self.of.options.address}"

@@ -24,6 +24,7 @@ from rheos.connectors.mysql.server_login import ServerLogin, WatchedClient, clie
 from rheos.connectors.mysql.table_rows import Known, SelectedColumn, TableRows
 from rheos.connectors.schema_changes import OnSchemaChange, check_policy
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
 from rheos.core.site import located_at_call
@@ -246,6 +247,10 @@ class MysqlChanges(Source):
         else:
             at = BinlogPosition(bounds.begin)
         return ctx.client.open(at, bounds.end)
+
+    def datasets(self) -> Sequence[Dataset]:
+        at = self.table.login
+        return server_datasets("mysql", f"{at.host}:{at.port}", [str(self.table.rows)])
 
     def describe(self) -> str:
         first = "snapshot and changes" if self.snapshot else "changes"

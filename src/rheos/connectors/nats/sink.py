@@ -18,6 +18,7 @@ from rheos.connectors.nats.subjects import SUBJECTS
 from rheos.connectors.nats.target import NatsTarget
 from rheos.connectors.row_payloads import RowPayloads
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
@@ -114,6 +115,9 @@ class NatsSink(SpillingSink):
             return OnceDelivery(self.target, self.stream, schema, count)
         publishing = MessagePublishing(self.target, schema)
         return ConfirmedDelivery(publishing, count, patience_ms, LOGGER)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return server_datasets("nats", self.target.options.address, [self.target.subject])
 
     def describe(self) -> str:
         return f"NATS at {self.target.options.address}, subject {self.target.subject}"

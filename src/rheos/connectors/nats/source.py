@@ -20,6 +20,7 @@ from rheos.connectors.nats.stream_reading import JetStreamSplit, StreamReading, 
 from rheos.connectors.outage_patience import Patience
 from rheos.connectors.user_formats import check_format, declared_rows
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
@@ -188,6 +189,9 @@ class NatsSource(Source):
         found = msgspec.msgpack.decode(split.payload, type=JetStreamSplit)
         at = None if position is None else MessagePosition.decode(position)
         return StreamReading(self.of, found, at, ctx).start()
+
+    def datasets(self) -> Sequence[Dataset]:
+        return server_datasets("nats", self.of.options.address, self.streams)
 
     def describe(self) -> str:
         return f"NATS streams {', '.join(self.streams)} at {self.of.options.address}"

@@ -19,6 +19,7 @@ from rheos.connectors.opensearch.documents import (
 )
 from rheos.connectors.outage_patience import Patience
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.connectors.schemas import check_changes_key
 from rheos.core.errors import ProgramError
@@ -135,6 +136,10 @@ class OpenSearchSink(SpillingSink):
 
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         return OpenSearchDelivery(self, schema, count, patience_ms)
+
+    def datasets(self) -> Sequence[Dataset]:
+        place = self.endpoint.address.partition("://")[2]
+        return server_datasets("opensearch", place, [self.index])
 
     def describe(self) -> str:
         return f"index {self.index} at {self.endpoint.address}"

@@ -23,6 +23,7 @@ from rheos.connectors.postgres.slots import make_ready
 from rheos.connectors.postgres.target_table import TargetTable, check_table_name, find_table
 from rheos.connectors.schema_changes import OnSchemaChange, check_policy
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
 from rheos.core.site import located_at_call
@@ -243,6 +244,9 @@ class PostgresChanges(Source):
         assert isinstance(ctx.client, ChangeFeed)
         end_lsn = msgspec.msgpack.decode(split.payload, type=int | None)
         return ctx.client.open(position, end_lsn)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return self.table.options.datasets(f"{self.table.schema}.{self.table.name}")
 
     def describe(self) -> str:
         table = self.table

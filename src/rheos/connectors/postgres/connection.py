@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from rheos.connectors.postgres.errors import postgres_error
 from rheos.connectors.postgres.registration import CONNECTOR
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.errors import ProgramError
 from rheos.core.redaction import without
 
@@ -105,6 +106,13 @@ class ServerOptions:
         known = dict(self.parameters)
         port = f":{known['port']}" if "port" in known else ""
         return f"{known.get('host', 'localhost')}{port}/{known.get('dbname', '')}"
+
+    def datasets(self, table: str) -> Sequence[Dataset]:
+        """Return the name of a table, "name" or "schema.name", for catalogs."""
+        known = dict(self.parameters)
+        address = f"{known.get('host', 'localhost')}:{known.get('port', '5432')}"
+        named = table if "." in table else f"public.{table}"
+        return server_datasets("postgres", address, [f"{known.get('dbname', '')}.{named}".lstrip(".")])
 
     def __repr__(self) -> str:
         names = "".join(f", {name}=***" for name, _ in self.parameters if name not in _SHOWN)

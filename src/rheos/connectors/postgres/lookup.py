@@ -15,6 +15,7 @@ from rheos.connectors.postgres.errors import postgres_error
 from rheos.connectors.postgres.retrying import RetryingSession
 from rheos.connectors.postgres.target_table import TargetTable, check_table_name, find_table
 from rheos.connectors.postgres.watched_session import WatchedSession
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.errors import ConfigurationError, ProgramError, SchemaError, UnavailableError
 from rheos.core.protocol.elements import Batch
@@ -142,6 +143,9 @@ class PostgresLookup(Lookup):
             f"SELECT k.place - 1, {wanted} FROM unnest({', '.join(arrays)}) WITH ORDINALITY "
             f"AS k({names}, place) JOIN {self.table.sql} t ON {' AND '.join(conditions)}"
         )
+
+    def datasets(self) -> Sequence[Dataset]:
+        return self.options.datasets(str(self.table))
 
     def describe(self) -> str:
         return f"PostgreSQL table {self.table} at {self.options}, by {listed(self.keys)}"

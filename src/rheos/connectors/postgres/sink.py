@@ -23,6 +23,7 @@ from rheos.connectors.postgres.target_table import (
 )
 from rheos.connectors.postgres.writing import PostgresTarget, StagedRowsCommitter, TableStagingWriter
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.schemas import check_changes_key
 from rheos.core.errors import InternalError, ProgramError, SchemaError
 from rheos.core.site import located_at_call
@@ -163,6 +164,9 @@ class PostgresSink(Sink):
 
     def committer(self) -> Committer | None:
         return None if self.target is None else StagedRowsCommitter(self.target)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return self.options.datasets(self.table)
 
     def describe(self) -> str:
         how = f"upserts by {', '.join(self.key)}" if self.key else "appended"

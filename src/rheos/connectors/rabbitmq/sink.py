@@ -21,6 +21,7 @@ from rheos.connectors.rabbitmq.publishing import (
 from rheos.connectors.rabbitmq.session import LOGGER
 from rheos.connectors.row_payloads import RowPayloads
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
@@ -111,6 +112,10 @@ class RabbitmqSink(SpillingSink):
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         publishing = RabbitmqPublishing(self.target, schema)
         return ConfirmedDelivery(publishing, count, patience_ms, LOGGER)
+
+    def datasets(self) -> Sequence[Dataset]:
+        names = [f"{self.target.exchange}.{self.target.routing_key}".strip(".")]
+        return server_datasets("amqp", self.target.options.address, names)
 
     def describe(self) -> str:
         target = self.target

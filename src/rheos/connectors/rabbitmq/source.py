@@ -15,6 +15,7 @@ from rheos.connectors.rabbitmq.client_options import RabbitmqOptions, client
 from rheos.connectors.rabbitmq.queue_reading import FIELDS, REJECTED, QueueReading, QueueRows
 from rheos.connectors.user_formats import check_format, declared_rows
 from rheos.core.connectors.contract import ReaderContext, Split
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
@@ -115,6 +116,9 @@ class RabbitmqSource(AcknowledgingSource):
         self, split: Split, position: MessagePosition | None, ctx: ReaderContext
     ) -> QueueReading:
         return QueueReading(self.of, split.id, position, ctx)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return server_datasets("amqp", self.of.options.address, self.queues)
 
     def describe(self) -> str:
         return f"RabbitMQ queues {', '.join(self.queues)} at {self.of.options.address}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from rheos.connectors.redis.text import (
     of_texts,
 )
 from rheos.connectors.user_formats import check_format, rows_of
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import InputError
@@ -100,6 +101,9 @@ class RedisLookup(Lookup):
 
     def open(self, ctx: LookupContext) -> LookupClient:
         return _RedisLookupClient(self)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return server_datasets("redis", self.options.address, [self.key])
 
     def describe(self) -> str:
         return f"Redis at {self.options.address}, keys {self.key}"

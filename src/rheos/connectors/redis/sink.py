@@ -38,6 +38,7 @@ from rheos.connectors.redis.text import (
 )
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
 from rheos.connectors.user_formats import check_format
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.schemas import check_changes_key, check_column, shown_row
 from rheos.core.errors import InputError, ProgramError, SchemaError
 from rheos.core.formats.contract import Format
@@ -289,6 +290,9 @@ class RedisSink(SpillingSink):
 
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         return RedisDelivery(self, schema, count, patience_ms)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return server_datasets("redis", self.options.address, [self.layout.key])
 
     def describe(self) -> str:
         form = "hashes" if self.layout.format is None else self.layout.format.describe()

@@ -17,6 +17,7 @@ from rheos.connectors.redis.stream import StreamReader, StreamSplit
 from rheos.connectors.redis.text import check_fields
 from rheos.connectors.user_formats import check_format, rows_of
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import InputError, ProgramError
@@ -197,6 +198,9 @@ class RedisSource(Source):
             poll_every_us=self.poll_every_us,
             retry_for_ms=self.retry_for_ms,
         )
+
+    def datasets(self) -> Sequence[Dataset]:
+        return server_datasets("redis", self.options.address, self.streams)
 
     def describe(self) -> str:
         return f"Redis streams {', '.join(self.streams)} at {self.options.address}"

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, assert_never
 
 from rheos.connectors.sql_database.registration import CONNECTOR
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.redaction import without
 
@@ -154,6 +155,21 @@ class DatabaseAddress:
             return str(parsed.database)
         port = "" if parsed.port is None else f":{parsed.port}"
         return f"{parsed.host}{port}/{parsed.database}"
+
+    def dataset(self, schema: str | None, table: str) -> Dataset:
+        """Return the name of a table for catalogs."""
+        parsed = self._parsed
+        match self.backend:
+            case DatabaseSystem.SQLITE:
+                return Dataset(f"sqlite:{parsed.database}", table)
+            case DatabaseSystem.MYSQL:
+                place = f"mysql://{parsed.host}:{parsed.port or 3306}"
+                return Dataset(place, f"{schema or parsed.database}.{table}")
+            case DatabaseSystem.POSTGRES:
+                place = f"postgres://{parsed.host}:{parsed.port or 5432}"
+                return Dataset(place, f"{parsed.database}.{schema or 'public'}.{table}")
+            case _:
+                assert_never(self.backend)
 
     def __repr__(self) -> str:
         return f"DatabaseAddress({str(self)!r}, ***)"

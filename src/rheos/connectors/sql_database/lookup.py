@@ -22,6 +22,7 @@ from rheos.connectors.sql_database.source_table import (
     select_list,
 )
 from rheos.connectors.sql_database.target_table import table_name
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import InputError, ProgramError, SchemaError
@@ -150,6 +151,9 @@ class SqlDatabaseLookup(Lookup):
             f"SELECT {columns} FROM {quoted(connection, table.schema, table.name)} "
             f"WHERE {names} IN ({values}) LIMIT {MAX_FOUND + 1}"
         )
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [self.address.dataset(self.table.schema, self.table.name)]
 
     def describe(self) -> str:
         return (

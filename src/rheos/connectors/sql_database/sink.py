@@ -20,6 +20,7 @@ from rheos.connectors.sql_database.writing import (
     OwnEpochsCommitter,
 )
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.schemas import check_changes_key, check_column
 from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
 from rheos.core.site import located_at_call
@@ -132,6 +133,9 @@ class SqlDatabaseSink(Sink):
 
     def committer(self) -> Committer | None:
         return None if self.target is None else LedgerCommitter(self.target)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [self.address.dataset(self.schema, self.table)]
 
     def describe(self) -> str:
         how = f"upserts by {', '.join(self.key)}" if self.key else "appended"

@@ -19,6 +19,7 @@ from rheos.connectors.sql_database.source_key import check_key_of_query, table_k
 from rheos.connectors.sql_database.source_table import SourceTable, check_readable, found_table
 from rheos.connectors.sql_database.target_table import table_name
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.site import located_at_call
@@ -229,6 +230,10 @@ class SqlDatabaseSource(Source):
         rows, names = self.rows, ", ".join(map(_name, self.parts))
         parts = "" if rows.partition_on is None else f", divided by {rows.partition_on}: {names}"
         return f"rows of {rows.label} in the order of {', '.join(rows.key)}{parts}"
+
+    def datasets(self) -> Sequence[Dataset]:
+        of = self.rows.relation
+        return [] if isinstance(of, str) else [self.rows.address.dataset(*of)]
 
     def describe(self) -> str:
         rows = self.rows

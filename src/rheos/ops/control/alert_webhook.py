@@ -11,7 +11,7 @@ import logging
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -179,13 +179,24 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def post_json(url: str, body: bytes) -> int:
-    """Post a body, and return the status of the answer. Raise OSError if it fails, or if there is no
-    answer within the limit of `POST`."""
-    headers = {"Content-Type": "application/json", "User-Agent": f"rheos/{VERSION}"}
+def post_json(
+    url: str, body: bytes, limit_s: float = POST.limit_s, more: Mapping[str, str] | None = None
+) -> int:
+    """Post a body, and return the status of the answer.
+
+    Args:
+        url: the address, http or https. A redirect is not followed.
+        body: the body, as JSON.
+        limit_s: the limit for the whole post.
+        more: further headers.
+
+    Raises:
+        OSError: the post has failed, or there was no answer within the limit.
+    """
+    headers = {"Content-Type": "application/json", "User-Agent": f"rheos/{VERSION}", **(more or {})}
     request = urllib.request.Request(url, body, headers, method="POST")
     try:
-        with opener(_NoRedirect).open(request, timeout=POST.limit_s) as answer:
+        with opener(_NoRedirect).open(request, timeout=limit_s) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:

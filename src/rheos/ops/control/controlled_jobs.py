@@ -34,6 +34,8 @@ from rheos.ops.control.server import CommandServer
 from rheos.ops.control.standby_driver import FormerStandbyJob, stand_by
 from rheos.ops.control.started_program import StartedProgram, started_program
 from rheos.ops.control.termination import TERMINATION
+from rheos.ops.openlineage.emitter import LineageEmitter
+from rheos.ops.openlineage.events import lineage_of
 from rheos.runtimes.driver.status import OUTCOMES
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.host.stores import check_writable, open_store
@@ -124,7 +126,9 @@ class ControlledRuntime:
                 undo.callback(log.close)
             handle = self._runtime.submit(plan, config, listener)
             undo.pop_all()
-        job = ControlledJob(handle, PlanOutline.of(plan), config, self._name, keeper, program, log)
+        lineage = _started_lineage(plan, config, handle)
+        outline = PlanOutline.of(plan)
+        job = ControlledJob(handle, outline, config, self._name, keeper, program, log, lineage)
         try:
             self._runtime.settle(handle, config)
         except KeyboardInterrupt:
@@ -145,8 +149,10 @@ class ControlledJob(JobHandle):
         note: NoteKeeper | None = None,
         program: StartedProgram | None = None,
         log: LogFile | None = None,
+        lineage: LineageEmitter | None = None,
     ) -> None:
         self.job = job
+        self._lineage = lineage
         self._plan = plan
         self._display = LiveDisplay(self._mimebundle, self._has_ended)
         self._log = log
@@ -312,6 +318,8 @@ class ControlledJob(JobHandle):
                     self._registry.ended(self._record, status.state.value, status.failure, events)
                 if self._alerts is not None:
                     self._alerts.close()
+                if self._lineage is not None:
+                    self._lineage.close(self._outcome(), self.job.status().failure)
         if self._server is not None and self._server.close() and self._mailbox is not None:
             self._mailbox.close()
 
@@ -323,6 +331,15 @@ def _note(config: JobConfig, directory: str) -> HeldNote:
         # Otherwise the problem would appear when the job is taken over.
         check_writable(store, directory)
     return HeldNote(store, config.job, this_process(), uuid4().hex, SystemClock().now_ms())
+
+
+def _started_lineage(plan: PhysicalPlan, config: JobConfig, job: JobHandle) -> LineageEmitter | None:
+    if config.lineage is None:
+        return None
+    lineage = lineage_of(plan, config.lineage, config.key, config.origins)
+    emitter = LineageEmitter(config.lineage, lineage, job.status, SystemClock())
+    emitter.start()
+    return emitter
 
 
 def _say(driver: str) -> None:

@@ -1,0 +1,4 @@
+"""Events of OpenLineage: the runs of a job, what it reads, and what it writes.
+
+`events` makes the events, `emitter` sends them while the job runs.
+"""
