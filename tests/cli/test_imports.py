@@ -56,6 +56,7 @@ WINGS = {
             "redis",
             "socket",
             "sql_database",
+            "sqs",
         )
     ),
 }

@@ -61,6 +61,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "redis.lookup": {"url": "redis://127.0.0.1:1", "key": "user:{id}"},
     "redis.source": {"url": "redis://127.0.0.1:1", "stream": "visits", "format": rh.formats.json()},
     "sql_database.lookup": {"table": "visits", "url": "mysql://ada@127.0.0.1:1/x", "key": "id"},
+    "sqs.source": {"queue": "visits", "format": rh.formats.json()},
     "sql_database.source": {"table": "visits", "url": "mysql://ada@127.0.0.1:1/x"},
     "socket.source": {"address": "127.0.0.1:1", "format": rh.formats.json()},
 }

@@ -69,6 +69,7 @@ def test_no_connector_shows_credentials() -> None:
         "mqtt",
         "nats",
         "rabbitmq",
+        "sqs",
         "opensearch",
         "cassandra",
         "clickhouse",

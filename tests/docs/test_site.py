@@ -74,6 +74,7 @@ SEARCHES = {
     "redis": "redis.html",
     "jetstream": "nats.html",
     "kinesis": "kinesis.html",
+    "sqs": "sqs.html",
     "mosquitto": "mqtt.html",
     "replacingmergetree": "clickhouse.html",
     "amqp": "rabbitmq.html",

@@ -49,6 +49,7 @@ ELSEWHERE = {
     "docs/mqtt.md": "its job never ends: tests/docs/test_mqtt.py runs it on a real broker",
     "docs/rabbitmq.md": "its job never ends: tests/docs/test_rabbitmq.py runs it on a real server",
     "docs/clickhouse.md": "its job never ends: tests/docs/test_clickhouse.py runs it on an engine",
+    "docs/sqs.md": "its job never ends: tests/docs/test_sqs.py runs it on an emulator",
     "docs/kinesis.md": "its job reads and writes an emulator: tests/docs/test_kinesis.py runs it",
     "docs/nats.md": "its job reads and writes a real server: tests/docs/test_nats.py runs it",
     "docs/postgres.md": "its job reads and writes a real server: tests/docs/test_postgres.py runs it "

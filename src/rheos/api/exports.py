@@ -33,6 +33,7 @@ from rheos.connectors import (
     redis,
     socket,
     sql_database,
+    sqs,
     tables,
 )
 from rheos.connectors.collection import collection
@@ -288,6 +289,7 @@ __all__ = [
     "socket",
     "spark_stream",
     "sql_database",
+    "sqs",
     "tables",
     "triggers",
     "why",

@@ -3,7 +3,7 @@ message."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +38,7 @@ class PayloadDecoding:
         metadata: Any,
         on_error: OnError,
         fields: Mapping[str, pa.DataType],
+        optional: Collection[str] = (),
     ) -> PayloadDecoding:
         """Create the configuration.
 
@@ -47,6 +48,7 @@ class PayloadDecoding:
             metadata: The user's mapping of fields to columns.
             on_error: What to do with a message that cannot be decoded.
             fields: Fields of the broker's messages that may be columns, with their types.
+            optional: Names of the fields that a message may lack.
 
         Returns:
             The configuration.
@@ -70,7 +72,7 @@ class PayloadDecoding:
         for name, column in wanted:
             kind = fields[name]
             if column not in rows.names:
-                rows = rows.append(pa.field(column, kind, nullable=False))
+                rows = rows.append(pa.field(column, kind, nullable=name in optional))
             elif rows.field(column).type != kind:
                 raise SchemaError(
                     f"the column {column!r} is {rows.field(column).type}, but the {name} of a message "

@@ -98,6 +98,7 @@ CONNECTORS = PlugInRegistry(
         "nats": "rheos.connectors.nats.registration:CONNECTOR",
         "mqtt": "rheos.connectors.mqtt.registration:CONNECTOR",
         "rabbitmq": "rheos.connectors.rabbitmq.registration:CONNECTOR",
+        "sqs": "rheos.connectors.sqs.registration:CONNECTOR",
         "kinesis": "rheos.connectors.kinesis.registration:CONNECTOR",
         "http": "rheos.connectors.http.registration:CONNECTOR",
         "socket": "rheos.connectors.socket.registration:CONNECTOR",

@@ -20,7 +20,7 @@ from rheos.ops.servers.hadoop import HadoopCluster
 from rheos.ops.servers.iceberg import IcebergRestCatalog
 from rheos.ops.servers.kafka import KafkaBroker
 from rheos.ops.servers.mariadb import MariadbServer
-from rheos.ops.servers.moto import KinesisServer
+from rheos.ops.servers.moto import KinesisServer, SqsServer
 from rheos.ops.servers.mqtt import MosquittoServer
 from rheos.ops.servers.nats import NatsServer
 from rheos.ops.servers.opensearch import OpenSearchNode
@@ -44,6 +44,7 @@ __all__ = [
     "RabbitmqServer",
     "RedisServer",
     "Server",
+    "SqsServer",
     "development_server",
 ]
 

@@ -259,6 +259,10 @@ CASES: dict[str, dict[str, Case]] = {
         "prepared": lambda port: prepared(rh.kinesis.sink("s", **aws(port))),
         "written": lambda port: written(rh.kinesis.sink("s", **aws(port))),
     },
+    "SqsSink": {
+        "prepared": lambda port: prepared(rh.sqs.sink("q", **aws(port))),
+        "written": lambda port: written(rh.sqs.sink("q", **aws(port))),
+    },
     "NatsSource": {"splits": lambda port: nats_source(port).splits()},
     "NatsSink": {
         "prepared": lambda port: prepared(nats_sink(port)),
@@ -331,6 +335,7 @@ ASKS_NOBODY = {
     "WrappedSource": "made of another source",
     "_Clients": "of a hybrid source: made of other clients",
     "MqttSource": "its thread asks (`ANSWERS`), as MqttSink does",
+    "SqsSource": "its thread asks (`REQUESTS`), as SqsSink does",
     "RabbitmqSource": "its thread asks (`REQUESTS`), as RabbitmqSink does",
     "AcknowledgingSource": "the base of the two above",
     "AcknowledgingClient": "its readers' threads acknowledge",

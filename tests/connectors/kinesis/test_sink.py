@@ -103,6 +103,7 @@ def test_records_that_are_never_stored_are_errors(stream: MemoryStream) -> None:
             sink_of(**given)
 
 
+@pytest.mark.slow
 def test_rows_arrive_after_any_crash(stream: MemoryStream) -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         found = env.from_source(rh.collection([{"k": f"k{n % 3}", "n": n} for n in range(60)]))

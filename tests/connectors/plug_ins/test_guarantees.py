@@ -23,7 +23,7 @@ TABLE = re.compile(
 WITHOUT_KIT = {
     **dict.fromkeys(("datagen", "blackhole", "print", "collect"), "no outside system holds their rows"),
     **dict.fromkeys(
-        ("mqtt", "rabbitmq"), "a message is sent until it is acknowledged, not from a position"
+        ("mqtt", "rabbitmq", "sqs"), "a message is sent until it is acknowledged, not from a position"
     ),
     "http": "requests are sent once, and browsers only look on",
     "tables": "it needs Spark: test_tables.py kills workers and the driver",

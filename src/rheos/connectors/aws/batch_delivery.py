@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rheos.connectors.aws.client_options import is_temporary
 from rheos.connectors.confirmed_delivery import ConfirmedDelivery
 from rheos.connectors.row_payloads import pieces
 from rheos.connectors.spilling import Count
@@ -41,6 +40,8 @@ class RefusedEntry:
     """Index in the request."""
     code: str
     message: str
+    is_temporary: bool
+    """Whether the service may store it later."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class UnstoredRows:
             entries = self.publishing.next_request(self.left)
             refused = self.publishing.send(self.rows, entries)
             for each in refused:
-                if not is_temporary(each.code):
+                if not each.is_temporary:
                     raise self.publishing.refused(self.rows, entries[each.at], each)
                 why = each
             again = [entries[each.at] for each in refused]

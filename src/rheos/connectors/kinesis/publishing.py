@@ -10,7 +10,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from rheos.connectors.aws.batch_delivery import BatchEntry, BatchLimits, BatchPublishing, RefusedEntry
-from rheos.connectors.aws.client_options import AwsOptions
+from rheos.connectors.aws.client_options import AwsOptions, is_temporary
 from rheos.connectors.kinesis.session import kinesis_session, named_stream
 from rheos.connectors.name_patterns import NamePattern, NameSyntax
 from rheos.connectors.row_payloads import PayloadEncoder, RowPayloads
@@ -88,9 +88,9 @@ class StreamPublishing(BatchPublishing):
             lambda client: client.put_records(Records=records, **named), largest
         )
         return [
-            RefusedEntry(at, str(each["ErrorCode"]), str(each.get("ErrorMessage", "")))
+            RefusedEntry(at, code, str(each.get("ErrorMessage", "")), is_temporary(code))
             for at, each in enumerate(answer["Records"])
-            if each.get("ErrorCode")
+            if (code := str(each.get("ErrorCode") or ""))
         ]
 
     def close(self) -> None:
