@@ -110,6 +110,7 @@ def test_default_settings_are_shown() -> None:
         "batch_rows": "16384",
         "buffer_timeout": "10ms",
         "credits": "4",
+        "compiled": "true",
         "latency": "none",
         "encrypt": "none",
         "heartbeat_timeout": "15s",

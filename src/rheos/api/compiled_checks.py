@@ -1,4 +1,4 @@
-"""Checks of `rh.compiled` functions while the program is built."""
+"""Checks while the program is built whether functions can be compiled."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rheos.api.function_typing import DeclaredOutput
+from rheos.core.compiler.eligibility import Refusal, compilable_methods
 from rheos.core.compiler.kernel import Typing
 from rheos.core.compiler.values import EmittedType
-from rheos.core.graph.compilation import compiled_mark
+from rheos.core.graph.compilation import MethodText, compiled_mark
 from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.operators.compiled_start import check_compiles
 
@@ -20,9 +21,17 @@ def check_compiled(
     record: Any,
     declared: DeclaredOutput,
     sides: Mapping[str, DeclaredOutput],
-) -> None:
-    """Check that a function can be compiled. Otherwise raise ProgramError at the line that prevents it,
-    unless the function may be interpreted instead."""
+    *,
+    automatic: bool,
+) -> Mapping[str, MethodText] | Refusal | None:
+    """Check that a marked function can be compiled. Otherwise raise ProgramError at the line that
+    prevents it, unless the function may be interpreted instead.
+
+    For an unmarked function, return the source of its methods if it can be compiled, or the reason why
+    it cannot. Return None if it is not to be compiled (`automatic`)."""
+    emits = {tag: EmittedType(*each) for tag, each in {MAIN: declared, **sides}.items()}
+    typing = Typing(type.schema, tuple(keys), record, type.event_time, emits)
     if compiled_mark(fn) is not None:
-        emits = {tag: EmittedType(*each) for tag, each in {MAIN: declared, **sides}.items()}
-        check_compiles(fn, Typing(type.schema, tuple(keys), record, type.event_time, emits))
+        check_compiles(fn, typing)
+        return None
+    return compilable_methods(fn, typing) if automatic else None

@@ -102,7 +102,11 @@ class Environment(HintedBase):
             given = Parameters({} if parameters is None else parameters)
             self._parameters = given.merged(overrides.current().parameters)
             self._files = _existing({} if files is None else files)
-        self._program = Program(lambda graph: self._plans.to_frame(graph, self._config), DataStream.at)
+        self._program = Program(
+            lambda graph: self._plans.to_frame(graph, self._config),
+            DataStream.at,
+            compiles=settled.config.compiled,
+        )
         self._plans = ProgramPlans(self._program, settled, self._parameters, self._files)
         self._sql: SqlSession | None = None
         if (made := overrides.current().made) is not None:

@@ -91,6 +91,7 @@ class KeyedStream(JoinMethods):
         returns: Any = None,
         *,
         late: Late = "side_output",
+        compiled: bool | None = None,
     ) -> DataStream:
         """Call a function for each record, with the state and timers of its key.
 
@@ -113,6 +114,8 @@ class KeyedStream(JoinMethods):
             late: What happens to late records in the order of event time. "side_output": they go to the
                 side output `"late"`. "deliver": the function receives them, after all records up to the
                 watermark that made them late; `ctx.is_late` is true.
+            compiled: Whether to compile the function while it runs, if that is possible and a compiler
+                is installed. None is the setting `compiled` of the job.
 
         Returns:
             The stream of the results; `side_output` returns the others.
@@ -149,11 +152,20 @@ class KeyedStream(JoinMethods):
             sides = side_types(fn)
             method = "process_batch" if isinstance(fn, KeyedBatchFunction) else "process_element"
             check_outputs(fn, declared, sides, method)
-            check_compiled(fn, self._type, self.keys, record, declared, sides)
+            asked = self._at.program.compiles if compiled is None else compiled
+            automatic = check_compiled(
+                fn,
+                self._type,
+                self.keys,
+                record,
+                declared,
+                sides,
+                automatic=asked and not isinstance(fn, KeyedBatchFunction),
+            )
             outputs = {tag: side.after(self._type) for tag, side in sides.items()}
             outputs |= late_outputs(order, late_of, [LATE], [self._type])
             schemas = {tag: side.schema for tag, side in sides.items()}
-            spec = ProcessSpec(fn, order, record, schemas, late_of)
+            spec = ProcessSpec(fn, order, record, schemas, late_of, automatic)
             return self._at.add(spec, name, {MAIN: declared.after(self._type), **outputs}).stream
 
     def connect(self, other: KeyedStream | DataStream) -> KeyedConnectedStreams:

@@ -21,13 +21,19 @@ class Program:
     """The nodes of a program. They are frozen: a later change (`name`, `uid`, ...) replaces a node."""
 
     def __init__(
-        self, to_frame: Callable[[Graph], Any], stream_of: Callable[[Transformation], DataStream]
+        self,
+        to_frame: Callable[[Graph], Any],
+        stream_of: Callable[[Transformation], DataStream],
+        *,
+        compiles: bool = True,
     ) -> None:
         self.to_frame = to_frame
         """Function that returns a Spark DataFrame of the rows that reach the only sink of a graph."""
         self.stream_of = stream_of
         """Function that returns the stream of a transformation. It is an attribute because this module
         cannot import streams."""
+        self.compiles = compiles
+        """Whether functions are compiled while they run, if that is possible."""
         self._nodes: list[Node] = []
         self._executed: set[int] = set()
         self._within_loop = False

@@ -67,6 +67,7 @@ def resolve(merged: MergedSettings) -> ResolvedSettings:
         master=_read(merged, "master"),
         spark=settings.spark,
         encrypt=_read(merged, "encrypt"),
+        compiled=_read(merged, "compiled"),
         heartbeat_timeout_ms=_read(merged, "heartbeat_timeout"),
         termination_grace_ms=_read(merged, "termination_grace"),
         termination_savepoint=_read(merged, "termination_savepoint"),

@@ -205,6 +205,11 @@ class Settings:
         "operator processes in about 16 ms.",
         section="Rows in transit",
     )
+    compiled: bool = setting(
+        True,
+        "Whether keyed functions of plain scalar Python are compiled while they run. Needs the extra "
+        "`compiled`.",
+    )
     buffer_timeout: Duration | int = setting(
         "10ms",
         "Maximum time that a row waits for its batch to fill: 0 sends at once, -1 sends full batches "

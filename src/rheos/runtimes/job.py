@@ -130,6 +130,8 @@ class JobConfig:
     """Number of additional slots, in a session that Rheos makes, for Spark jobs next to this one."""
     spark: Any | None = None
     """An existing SparkSession."""
+    compiled: bool = True
+    """Whether functions are compiled while they run, if that is possible."""
     encrypt: bool | None = None
     """Whether to encrypt traffic between the job's processes. None: only if they run on several
     machines."""

@@ -33,6 +33,8 @@ class AtOnce:
     def submit(self, work: Callable[[], T]) -> Completion[T]:
         return Immediate(work())
 
+    aside = submit
+
     def wake(self) -> None:
         pass
 

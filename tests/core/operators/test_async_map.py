@@ -314,6 +314,8 @@ class Threads:
     def submit(self, work: Any) -> Any:
         raise AssertionError("an asynchronous function needs its event loop alone")
 
+    aside = submit
+
     def wake(self) -> None:
         pass
 

@@ -33,6 +33,7 @@ from tests.core.operators.test_process import Count, feed, make, rows, save
 
 pytest.importorskip("numba")
 
+STEPS = [1, 0, 2]
 TOGETHER = ReplayMode("together", together=True)
 RESCALED = ReplayMode(
     "rescaled at every other pause", parallelisms=(1, 3, 2), checkpoint_every=1, restore_every=2
@@ -90,6 +91,7 @@ class Everything(rh.KeyedProcessFunction):
             gap = row.at - self.last.value
         self.last.value = ctx.timestamp
         size = SIZES.get((row.s, row.f), self.least)
+        size += STEPS[size % 3] + (0, 1)[-1 if row.f else 0]
         if row.s in KNOWN and not (row.t is None or row.t != row.s):
             self.note.value = row.t
         elif row.b is not None and row.b > self.least:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import enum
+import inspect
+import operator
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,25 +27,73 @@ MISSING = object()
 """Marker for a name that is not defined."""
 
 
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """An object from outside a method, whose value is compiled into a loop."""
+
+    read: Callable[[], Any]
+    """Returns the current object."""
+    value: Any
+    members: tuple[Any, ...] | None
+    """Keys, values or elements of a collection; None for other objects."""
+
+    def holds(self) -> bool:
+        """Return whether the object is still the same, with the same members."""
+        if self.read() is not self.value:
+            return False
+        now = _members(self.value)
+        if self.members is None or now is None:
+            return now is self.members
+        return len(now) == len(self.members) and all(map(operator.is_, now, self.members))
+
+
+def _members(value: Any) -> tuple[Any, ...] | None:
+    match value:
+        case dict() | types.MappingProxyType():
+            return (*value, *value.values())
+        case list() | tuple() | set() | frozenset():
+            return tuple(value)
+    return None
+
+
 class SurroundingNames:
     """The names that a function can access in addition to its own."""
 
     def __init__(self, function: types.FunctionType) -> None:
+        self.constants: dict[str, Constant] = {}
+        """Everything that was noted, by its source code."""
         cells = function.__closure__ or ()
-        self._closure = {}
-        for name, cell in zip(function.__code__.co_freevars, cells, strict=True):
-            try:
-                self._closure[name] = cell.cell_contents
-            except ValueError:
-                continue
+        self._cells = dict(zip(function.__code__.co_freevars, cells, strict=True))
         self._globals = function.__globals__
 
     def find(self, name: str) -> Any:
         """Return the value of a name; MISSING if it is not defined."""
-        for names in (self._closure, self._globals, vars(builtins)):
+        if name in self._cells:
+            try:
+                return self._cells[name].cell_contents
+            except ValueError:
+                return MISSING
+        for names in (self._globals, vars(builtins)):
             if name in names:
                 return names[name]
         return MISSING
+
+    def noted(self, code: str, read: Callable[[], Any]) -> Any:
+        """Return the object that `read` returns for some source code, and note it as a constant."""
+        value = read()
+        self.constants.setdefault(code, Constant(read, value, _members(value)))
+        return value
+
+
+def attribute_of(owner: Any, name: str) -> Any:
+    """Return an attribute that is stored in an object or its class. MISSING if it does not exist, or if
+    code computes it at each access."""
+    found = inspect.getattr_static(owner, name, MISSING)
+    if isinstance(found, types.MemberDescriptorType) or isinstance(
+        owner, enum.Enum | type | types.ModuleType
+    ):
+        return getattr(owner, name, MISSING)
+    return MISSING if hasattr(found, "__get__") else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,17 +111,28 @@ class Table:
     """Mask of the values that are None; None if no value is."""
 
 
-def table_of(given: Any, name: str, texts: StringCodes, line: int) -> Table:
-    """Return the table of a dict. Any other collection is treated as a dict of its members.
+def places_of(given: Any) -> Any:
+    """Return a list or a tuple as a dict of its elements by index, negative ones included. Return any
+    other object unchanged."""
+    if type(given) not in (list, tuple):
+        return given
+    return {at: given[at] for at in range(-len(given), len(given))}
 
-    Raise CannotCompile if it is not constant.
-    """
-    if isinstance(given, Mapping):
-        members = dict(given)
-    elif isinstance(given, set | frozenset | tuple | list):
-        members = dict.fromkeys(given, True)
-    else:
+
+def unchanged(given: Any) -> Any:
+    return given
+
+
+def members_of(given: Any) -> Any:
+    """Return a collection as a dict with its members as keys. Return any other object unchanged."""
+    return dict.fromkeys(given, True) if type(given) in (set, frozenset, tuple, list) else given
+
+
+def table_of(given: Any, name: str, texts: StringCodes, line: int) -> Table:
+    """Return the table of a dict. Raise CannotCompile if it is not a dict of constants."""
+    if type(given) not in (dict, types.MappingProxyType):
         raise CannotCompile(f"{name} is {type(given).__name__}, not a dict of constants", line)
+    members = dict(given)
     keys = [key if isinstance(key, tuple) else (key,) for key in members]
     if not keys:
         raise CannotCompile(f"{name} is empty", line)
@@ -127,6 +189,3 @@ def _numbers(values: Any, kind: Kind, texts: StringCodes, what: str, line: int) 
     if kind == "float":
         return np.array(values, np.float64)
     return np.array([int(value) for value in values], np.int64)
-
-
-Resolve = Callable[[str], Any]

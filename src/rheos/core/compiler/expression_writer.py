@@ -8,7 +8,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from rheos.core.compiler.constants import MISSING, SurroundingNames, Table, table_of
+from rheos.core.compiler.constants import (
+    MISSING,
+    SurroundingNames,
+    Table,
+    attribute_of,
+    members_of,
+    places_of,
+    table_of,
+    unchanged,
+)
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.values import (
     BITS_64,
@@ -104,7 +113,7 @@ class Expressions:
     def _name(self, node: ast.Name) -> Value:
         if self.scope.has(node.id):
             return self.scope.variable(node.id, node.lineno)
-        given = self.around.find(node.id)
+        given = self.object(node)
         if given is MISSING:
             raise self.refused(f"the name {node.id!r} is not defined", node)
         return self.constant(given, node.lineno)
@@ -120,15 +129,20 @@ class Expressions:
 
     def object(self, node: ast.expr) -> Any:
         """Return the object to which a name, or an attribute of a module or class, refers; MISSING if
-        it does not exist."""
+        it does not exist. What the object is now becomes part of the loop."""
+        if isinstance(node, ast.Name | ast.Attribute):
+            return self.around.noted(ast.unparse(node), lambda: self._object(node))
+        return MISSING
+
+    def _object(self, node: ast.expr) -> Any:
         match node:
             case ast.Name(id=name):
                 return MISSING if self.scope.has(name) else self.around.find(name)
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
                 return self.scope.of_instance(name)
             case ast.Attribute(value=of, attr=name):
-                owner = self.object(of)
-                return MISSING if owner is MISSING else getattr(owner, name, MISSING)
+                owner = self._object(of)
+                return MISSING if owner is MISSING else attribute_of(owner, name)
             case _:
                 return MISSING
 
@@ -380,24 +394,28 @@ class Expressions:
         return f"({self.as_int(left)} {symbol} {self.as_int(right)})"
 
     def _member(self, left: Value, op: ast.cmpop, of: ast.expr, node: ast.Compare) -> str:
-        _, found = self._find_table(left, of, node.lineno)
+        _, found = self._find_table(left, of, node.lineno, members_of)
         return f"{'' if isinstance(op, ast.In) else 'not '}({found} >= 0)"
 
     # --- dicts of constants ---------------------------------------------------------------------------
 
-    def _find_table(self, key: Value | list[Value], of: ast.expr, line: int) -> tuple[Table, str]:
-        """Return the table of a dict or collection, and the name of the variable with the key's
-        position in it."""
-        if isinstance(of, ast.Tuple | ast.List | ast.Set):
-            given: Any = [self._literal(each) for each in of.elts]
-        else:
-            given = self.object(of)
-        name = ast.unparse(of)
+    def _find_table(
+        self,
+        key: Value | list[Value],
+        of: ast.expr,
+        line: int,
+        as_dict: Callable[[Any], Any] = unchanged,
+    ) -> tuple[Table, str]:
+        """Return the table of a dict, and the name of the variable with the key's position in it.
+        `as_dict` makes a dict of other collections."""
+        given, name = self._collection(of), ast.unparse(of)
         if given is MISSING or isinstance(given, str):
             raise CannotCompile(
                 f"{name} cannot be compiled", line, "look up values in dicts and sets of constants"
             )
-        table = self.scope.table(given, lambda: table_of(given, name, self.out.texts, line))
+        table = self.scope.table(
+            given, as_dict, lambda: table_of(as_dict(given), name, self.out.texts, line)
+        )
         parts = key if isinstance(key, list) else [key]
         if len(parts) != len(table.kinds):
             raise CannotCompile(f"the keys of {name} have a different number of parts", line)
@@ -423,6 +441,14 @@ class Expressions:
         )
         there = " and ".join(f"{step} >= 0" for step in steps)
         return table, self.out.held(f"{places}[{place}] if {there} else -1")
+
+    def _collection(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                return [self._literal(each) for each in elements]
+            case ast.Set(elts=elements):
+                return {self._literal(each) for each in elements}
+        return self.object(node)
 
     def _literal(self, node: ast.expr) -> Any:
         try:
@@ -456,10 +482,11 @@ class Expressions:
         of_key = self.scope.key_part(self.out, node)
         if of_key is not None:
             return of_key
-        table, found = self._find_table(self._key(node.slice), node.value, node.lineno)
-        number = self.out.failure(
-            node.lineno, f"KeyError: {ast.unparse(node.value)} has no such key", None
-        )
+        table, found = self._find_table(self._key(node.slice), node.value, node.lineno, places_of)
+        missing = f"KeyError: {ast.unparse(node.value)} has no such key"
+        if isinstance(self._collection(node.value), list | tuple):
+            missing = f"IndexError: index out of range of {ast.unparse(node.value)}"
+        number = self.out.failure(node.lineno, missing, None)
         with self.out.block(f"if {found} < 0:"):
             self.out.write(f"fail(failed, {number})")
         return self._of_table(table, found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,13 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.core.compiler.constants import DTYPES, SurroundingNames
+from rheos.core.compiler.constants import DTYPES, Constant, SurroundingNames
 from rheos.core.compiler.expression_writer import Expressions
+from rheos.core.compiler.record_classes import only_sets_fields
 from rheos.core.compiler.scope import MethodScope, RecordField, Role, record_fields
 from rheos.core.compiler.statements import Statements
 from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, kind_of_column
 from rheos.core.compiler.writer import Failure, OutputColumns, Parameter, Writer
-from rheos.core.graph.compilation import MethodText, compiled_mark
+from rheos.core.graph.compilation import MethodText
 from rheos.core.graph.state import ValueState, keyed_declarations
 from rheos.core.state.columnar.column import check_column
 from rheos.core.state.columnar.string_codes import StringCodes
@@ -43,6 +45,8 @@ class Loop:
     parameters: Mapping[str, Parameter]
     outputs: Sequence[OutputColumns]
     failures: Sequence[Failure]
+    constants: Sequence[Constant]
+    """Everything from outside the method whose value is in the source code or in `parameters`."""
     timer_changes: int
     timers_grow: bool
 
@@ -83,13 +87,13 @@ class Typing:
     """Types of the outputs, by tag; None if the type is unknown because nobody reads the output."""
 
 
-def loops_of(function: Any, typing: Typing, texts: StringCodes) -> dict[Role, Loop]:
+def loops_of(
+    function: Any, methods: Mapping[str, MethodText], typing: Typing, texts: StringCodes
+) -> dict[Role, Loop]:
     """Return the loops of a function that is to be compiled, after assigning codes to its strings.
 
-    Raise CannotCompile, with the file.
+    `methods` has the source of its methods. Raise CannotCompile, with the file.
     """
-    mark = compiled_mark(function)
-    assert mark is not None
     states: dict[str, ValueState[Any]] = {}
     for declared in keyed_declarations(function).values():
         check_column(declared, "a compiled function", needs_default=False, may_expire=False)
@@ -100,7 +104,7 @@ def loops_of(function: Any, typing: Typing, texts: StringCodes) -> dict[Role, Lo
     found: dict[Role, Loop] = {}
     roles: tuple[tuple[Role, str], ...] = (("rows", "process_element"), ("timers", "on_timer"))
     for role, name in roles:
-        text = mark.methods.get(name)
+        text = methods.get(name)
         if text is None:
             continue
         try:
@@ -130,6 +134,12 @@ def _loop(
         raise CannotCompile(f"{tree.name} takes (self, record, ctx)", tree.lineno)
     if any(isinstance(one, ast.Call) or not _is_plain(one) for one in tree.decorator_list):
         raise CannotCompile(f"{tree.name} is decorated, which cannot be compiled", tree.lineno)
+    if typing.record is not None and not only_sets_fields(typing.record):
+        raise CannotCompile(
+            f"{typing.record.__name__} does more than set its fields, which cannot be compiled",
+            tree.lineno,
+            "use a plain dataclass",
+        )
     scope = MethodScope(
         role,
         arguments,
@@ -140,11 +150,12 @@ def _loop(
         record=typing.record,
         event_time=typing.event_time,
     )
+    yields = bool(method.__code__.co_flags & inspect.CO_GENERATOR)
     for _ in range(_PASSES):
         scope.settled, scope.assigned = True, set()
-        writer = Writer(texts)
-        expressions = Expressions(writer, scope, SurroundingNames(method))
-        statements = Statements(writer, scope, expressions, typing.outputs)
+        writer, around = Writer(texts), SurroundingNames(method)
+        expressions = Expressions(writer, scope, around)
+        statements = Statements(writer, scope, expressions, typing.outputs, yields=yields)
         with writer.indented(3):
             statements.body(tree.body)
         if scope.settled:
@@ -159,6 +170,7 @@ def _loop(
         writer.parameters,
         outputs,
         writer.failures,
+        tuple(around.constants.values()),
         writer.timer_changes,
         writer.timers_grow,
     )

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from rheos.core.compiler.constants import MISSING, Table
+from rheos.core.compiler.constants import MISSING, Table, attribute_of
 from rheos.core.compiler.values import (
     KINDS,
     NONE,
@@ -91,7 +91,7 @@ class MethodScope:
         """Whether a pass has found no new types."""
         self.assigned: set[str] = set()
         """Variables that are certainly assigned at this point."""
-        self._tables: dict[int, Table] = {}
+        self._tables: dict[tuple[int, object], Table] = {}
         self._numbers: dict[int, int] = {}
 
     # --- local variables ------------------------------------------------------------------------------
@@ -161,14 +161,14 @@ class MethodScope:
         """Return the record field that the node reads; None if it reads something else."""
         match node:
             case ast.Attribute(value=ast.Name(id=of), attr=name):
-                pass
+                named = self.record is not None or not name.startswith("_")
             case ast.Subscript(value=ast.Name(id=of), slice=ast.Constant(value=str() as name)):
-                pass
+                named = self.record is None
             case _:
                 return None
         if self.role != "rows" or of != self._given or of in self.types:
             return None
-        if name not in self.fields:
+        if name not in self.fields or not named:
             raise CannotCompile(f"the record has no field {name!r} that can be compiled", node.lineno)
         return self.fields[name]
 
@@ -253,7 +253,7 @@ class MethodScope:
 
     def of_instance(self, name: str) -> Any:
         """Return an attribute of the function object; MISSING if it does not exist."""
-        return MISSING if name in self.states else getattr(self.instance, name, MISSING)
+        return MISSING if name in self.states else attribute_of(self.instance, name)
 
     # --- state ----------------------------------------------------------------------------------------
 
@@ -313,10 +313,10 @@ class MethodScope:
 
     # --- tables ---------------------------------------------------------------------------------------
 
-    def table(self, given: Any, make: Callable[[], Table]) -> Table:
-        """Return the table of an object, which is made once. Each literal counts as an object of its
-        own."""
-        key = id(given)
+    def table(self, given: Any, use: object, make: Callable[[], Table]) -> Table:
+        """Return the table of an object for a use, which is made once. Each literal counts as an object
+        of its own."""
+        key = id(given), use
         if key not in self._tables:
             self._tables[key] = make()
             self._kept = [*getattr(self, "_kept", []), given]

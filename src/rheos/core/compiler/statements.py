@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.core.compiler.constants import MISSING
 from rheos.core.compiler.expression_writer import Expressions
+from rheos.core.compiler.record_classes import only_sets_fields
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, Value, kind_of_column
 from rheos.core.compiler.writer import OutputColumn, OutputColumns, Writer
@@ -29,11 +29,15 @@ class Statements:
         scope: MethodScope,
         expressions: Expressions,
         outputs: Mapping[str, EmittedType | None],
+        *,
+        yields: bool,
     ) -> None:
         self.out = writer
         self.scope = scope
         self.expressions = expressions
         self.outputs = outputs
+        self.yields = yields
+        """Whether the method is a generator."""
         self._loops = 0
         self._returns = False
         """Whether the method has a return statement within a loop."""
@@ -145,7 +149,9 @@ class Statements:
 
     def _compile_for(self, node: ast.For) -> None:
         match node.iter:
-            case ast.Call(func=ast.Name(id="range"), args=args, keywords=[]) if 1 <= len(args) <= 3:
+            case ast.Call(func=called, args=args, keywords=[]) if (
+                1 <= len(args) <= 3 and self.expressions.object(called) is range
+            ):
                 pass
             case _:
                 raise CannotCompile(
@@ -185,6 +191,12 @@ class Statements:
         match given:
             case None | ast.Constant(value=None):
                 pass
+            case _ if self.yields:
+                raise CannotCompile(
+                    f"{ast.unparse(given)} is returned by a generator, which has no effect",
+                    given.lineno,
+                    "yield the records",
+                )
             case ast.List(elts=records) | ast.Tuple(elts=records):
                 for record in records:
                     self._emit("", record)
@@ -382,6 +394,9 @@ class Statements:
                     node.lineno,
                     "emit a dataclass or a dict where it is created: yield Alert(...)",
                 )
+        for name, part in given.items():
+            if name not in schema.names:
+                self._part(part)  # It is evaluated, although no column takes its value.
         missing = [name for name in schema.names if name not in given]
         if missing:
             raise CannotCompile(f"the record lacks {', '.join(missing)}", node.lineno)
@@ -391,25 +406,20 @@ class Statements:
         """Return the arguments of a dataclass, by field."""
         cls: Any = self.expressions.object(node.func)
         name = ast.unparse(node.func)
-        plain = (
-            cls is not MISSING
-            and isinstance(cls, type)
-            and dataclasses.is_dataclass(cls)
-            and cls.__dataclass_params__.init  # type: ignore[attr-defined]
-            and not hasattr(cls, "__post_init__")
-        )
-        if not plain:
+        if not (isinstance(cls, type) and only_sets_fields(cls)):
             raise CannotCompile(
                 f"{name}() cannot be compiled", node.lineno, "emit plain dataclasses or dicts"
             )
         fields = [field for field in dataclasses.fields(cls) if field.init]
-        if len(node.args) > len(fields) or any(isinstance(each, ast.Starred) for each in node.args):
+        positional = [field for field in fields if not field.kw_only]
+        if len(node.args) > len(positional) or any(isinstance(each, ast.Starred) for each in node.args):
             raise CannotCompile(f"{name}() has arguments that are not fields", node.lineno)
         given: dict[str, ast.expr | Value] = {
-            field.name: part for field, part in zip(fields, node.args, strict=False)
+            field.name: part for field, part in zip(positional, node.args, strict=False)
         }
         for keyword in node.keywords:
-            if keyword.arg is None or keyword.arg in given:
+            known = any(field.name == keyword.arg for field in fields)
+            if keyword.arg is None or keyword.arg in given or not known:
                 raise CannotCompile(f"the arguments of {name}() cannot be compiled", node.lineno)
             given[keyword.arg] = keyword.value
         for field in dataclasses.fields(cls):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
 
-from rheos.core.errors import ProgramError
+from rheos.core.errors import ProgramError, Site
 from rheos.core.graph.functions import KeyedProcessFunction
 
 F = TypeVar("F", bound=type[KeyedProcessFunction])
@@ -31,12 +31,22 @@ class MethodText:
     text: str
 
     def tree(self) -> ast.FunctionDef:
-        """Return the syntax tree, with the line numbers of the file."""
-        parsed = ast.parse(self.text)
+        """Return the syntax tree, with the line numbers of the file.
+
+        Raises:
+            ProgramError: The source is not that of a function defined with `def`.
+        """
+        try:
+            parsed = ast.parse(self.text)
+        except SyntaxError:
+            parsed = ast.Module([], [])
         ast.increment_lineno(parsed, self.first_line - 1)
-        found = parsed.body[0]
-        assert isinstance(found, ast.FunctionDef)
-        return found
+        match parsed.body:
+            case [ast.FunctionDef() as found]:
+                return found
+        raise ProgramError(
+            "only functions defined with `def` can be compiled", site=Site(self.file, self.first_line)
+        )
 
 
 @dataclass(frozen=True)
@@ -94,13 +104,22 @@ def compiled_class(cls: Any, fallback: Fallback) -> Any:
             f"rh.compiled takes a class derived from rh.KeyedProcessFunction, not {cls!r}",
             hint="write @rh.compiled above the class",
         )
+    setattr(cls, _MARK, CompilationMark(fallback, method_texts(cls)))
+    return cls
+
+
+def method_texts(cls: type) -> Mapping[str, MethodText]:
+    """Return the source of the methods that a keyed function defines.
+
+    Raises:
+        ProgramError: The source is not available.
+    """
     methods = {}
     for name in ("process_element", "on_timer"):
         method = getattr(cls, name)
         if method is not getattr(KeyedProcessFunction, name):
             methods[name] = _text(cls, method)
-    setattr(cls, _MARK, CompilationMark(fallback, methods))
-    return cls
+    return methods
 
 
 def compiled_mark(function: object) -> CompilationMark | None:

@@ -6,7 +6,14 @@ from __future__ import annotations
 ENGINE_COUNTERS = frozenset(
     (
         *("after_silence", "after_switch", "ahead", "before_switch", "beyond_rounds", "brokers_away"),
-        *("cache_hits", "commits_failed", "connect_failures", "connections", "connections_evicted"),
+        *(
+            "cache_hits",
+            "commits_failed",
+            "compiled_rows",
+            "connect_failures",
+            "connections",
+            "connections_evicted",
+        ),
         *("connections_late", "connections_refused", "drift_paused_ms", "dropped_processing_timers"),
         *("delivered_late", "duplicates", "files_closed_early", "held_off", "late", "late_left"),
         *(

@@ -22,7 +22,7 @@ from rheos.core.operators.process_core import ProcessCore
 from rheos.core.operators.records import HiddenColumns, Stamps, with_hidden
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
 from rheos.core.protocol.hashing import NullKeyError
-from rheos.core.state.columnar.state import columnar_state
+from rheos.core.state.columnar.state import columnar_state, moved_state
 from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.keys import KeyCodec
 from rheos.core.state.scope import KeyScope
@@ -30,6 +30,7 @@ from rheos.core.state.slots import Slots
 from rheos.core.state.timers import Timer, TimerQueue
 
 if TYPE_CHECKING:
+    from rheos.core.operators.keyed_core import KeyedCore
     from rheos.core.operators.process import ProcessSpec
 
 
@@ -67,20 +68,32 @@ class ColumnarCore(ProcessCore):
     """Splits deliveries at due timers, and keeps the function's state in columns."""
 
     def __init__(
-        self, ctx: OperatorContext, spec: ProcessSpec, texts: StringCodes | None = None
+        self,
+        ctx: OperatorContext,
+        spec: ProcessSpec,
+        texts: StringCodes | None = None,
+        python: KeyedCore | None = None,
     ) -> None:
+        """Create the core. It takes over the function, the state and the timers of `python`, if that is
+        passed. Raise UnrestorableError if a value does not fit its column."""
         self.ctx = ctx
         self.port = port = ctx.ports[0]
-        self.codec = KeyCodec(port.schema, port.keys, port.keyed_at)
-        self.codecs = [self.codec]
-        self.scope = KeyScope(ctx.clock)
         self.watermark_ms = MIN_TIMESTAMP_MS
-        self.backend = make_backend(ctx, self.codec, self.scope)
-        self.timers = self.backend.timers(event_time=TS in port.schema.names)
-        # Subtasks that share a process must not share the user's object.
-        self.function = copy.deepcopy(spec.fn)
-        declared: Any = keyed_declarations(self.function).values()
-        self.state = columnar_state(declared, self.codec, self.backend, texts)
+        declared: Any = keyed_declarations(spec.fn).values()
+        if python is None:
+            self.codec = KeyCodec(port.schema, port.keys, port.keyed_at)
+            self.scope = KeyScope(ctx.clock)
+            self.backend = make_backend(ctx, self.codec, self.scope)
+            self.timers = self.backend.timers(event_time=TS in port.schema.names)
+            # Subtasks that share a process must not share the user's object.
+            self.function = copy.deepcopy(spec.fn)
+            self.state = columnar_state(declared, self.codec, self.backend, texts)
+        else:
+            self.codec, self.scope, self.backend = python.codec, python.context, python.backend
+            self.timers, self.function = python.timers, python.function
+            self.watermark_ms = python.watermark_ms
+            self.state = moved_state(declared, self.codec, self.backend, texts)
+        self.codecs = [self.codec]
         self._expires_by_event_time = self.state.goes_by_event_time()
 
     def next_keys(self) -> None:

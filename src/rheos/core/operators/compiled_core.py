@@ -62,6 +62,7 @@ check_example(
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,6 +75,7 @@ from rheos.core.compiler.scope import Role
 from rheos.core.compiler.values import EmittedType, Kind
 from rheos.core.compiler.writer import OutputColumns, Parameter
 from rheos.core.errors import RheosError, Site, UserFunctionError
+from rheos.core.graph.compilation import MethodText
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.calls import Timer as FiredTimer
 from rheos.core.operators.columnar_core import ColumnarCore, Delivery, DueTimers
@@ -86,6 +88,7 @@ from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.slots import Slots
 
 if TYPE_CHECKING:
+    from rheos.core.operators.keyed_core import KeyedCore
     from rheos.core.operators.process import ProcessSpec
 
 Filled = dict[str, npt.NDArray[Any]]
@@ -96,30 +99,53 @@ _RESULTS = 2
 come before it."""
 
 
+@dataclass(frozen=True)
+class CompiledCode:
+    """The loops of a function, and the strings whose codes they contain."""
+
+    texts: StringCodes
+    loops: Mapping[Role, Loop]
+
+    def holds(self) -> bool:
+        """Return whether everything that the function reads from outside still has the values that were
+        compiled into the loops."""
+        return all(constant.holds() for loop in self.loops.values() for constant in loop.constants)
+
+
+def code_of(function: Any, methods: Mapping[str, MethodText], typing: Typing) -> CompiledCode:
+    """Write the loops of a function. Raise CannotCompile, with the file."""
+    texts = StringCodes()
+    return CompiledCode(texts, loops_of(function, methods, typing, texts))
+
+
 class CompiledCore(ColumnarCore):
     """Passes columns to compiled loops, without creating records."""
 
-    def __init__(self, ctx: OperatorContext, spec: ProcessSpec) -> None:
-        texts = StringCodes()
+    def __init__(
+        self,
+        ctx: OperatorContext,
+        spec: ProcessSpec,
+        code: CompiledCode,
+        python: KeyedCore | None = None,
+    ) -> None:
+        super().__init__(ctx, spec, code.texts, python)
         self._record = spec.record
-        self._typing = typing_of(ctx.ports[0], spec, ctx.outputs)
-        loops_of(spec.fn, self._typing, texts)
-        super().__init__(ctx, spec, texts)
-        self._loops: dict[Role, _Running] = {}
-        self._pending: dict[str, list[Batch]] = {}
-        self._waiting = 0
-
-    def open(self, restored: Restored) -> None:
-        super().open(restored)
-        # Created again, because `open` may have set attributes that the function reads.
-        self._loops = {
-            role: _Running(loop)
-            for role, loop in loops_of(self.function, self._typing, self.state.texts).items()
-        }
+        self._loops = {role: _Running(loop) for role, loop in code.loops.items()}
 
     # --- calls ----------------------------------------------------------------------------------------
 
     def _rows(self, delivery: Delivery, start: int, stop: int) -> Generator[Out, None, int]:
+        following, outs = self._call_rows(delivery, start, stop)
+        yield from outs
+        return following
+
+    def _timers(self, due: DueTimers) -> Generator[Out, None, int]:
+        called, outs = self._call_timers(due)
+        yield from outs
+        return called
+
+    def _call_rows(self, delivery: Delivery, start: int, stop: int) -> tuple[int, list[Out]]:
+        """Return the next row, and the output of the rows before it."""
         batch, (stamps, _, reached) = delivery.batch, delivery.hidden
         running = self._loops["rows"]
         inputs = _Inputs(self, batch, delivery.slots)
@@ -131,14 +157,15 @@ class CompiledCore(ColumnarCore):
         if running.failed:
             row = rows_of(batch.slice(running.next, 1), self._record)[0]
             raise self._failure(running, row, delivery.slots[running.next])
+        outs = list(self._emitted(running, made, batch, delivery.hidden))
         self._change_timers(running, made)
-        yield from self._emitted(running, made, batch, delivery.hidden)
-        return running.next
+        return running.next, outs
 
-    def _timers(self, due: DueTimers) -> Generator[Out, None, int]:
+    def _call_timers(self, due: DueTimers) -> tuple[int, list[Out]]:
+        """Return the number of called timers, and their output."""
         running = self._loops.get("timers")
         if running is None:
-            return len(due.timers)
+            return len(due.timers), []
         inputs = _Inputs(self, None, due.slots)
         hidden = due.hidden()
         assert hidden.reached is not None
@@ -146,9 +173,9 @@ class CompiledCore(ColumnarCore):
         if running.failed:
             fired = FiredTimer(due.timers[running.next][0])
             raise self._failure(running, fired, due.slots[running.next])
+        outs = list(self._emitted(running, made, None, hidden))
         self._change_timers(running, made)
-        yield from self._emitted(running, made, None, hidden)
-        return running.next
+        return running.next, outs
 
     def _change_timers(self, running: _Running, made: Filled) -> None:
         count = running.timers
@@ -258,6 +285,25 @@ def typing_of(port: PortType, spec: ProcessSpec, read: Mapping[str, OutputType])
         if tag in outputs:
             outputs[tag] = EmittedType(visible(output.schema), output.type.record)
     return Typing(visible(port.schema), port.keys, spec.record, TS in port.schema.names, outputs)
+
+
+class MarkedCore(CompiledCore):
+    """The core of a function that is marked for compilation, which is compiled when it is opened."""
+
+    def __init__(
+        self, ctx: OperatorContext, spec: ProcessSpec, methods: Mapping[str, MethodText]
+    ) -> None:
+        self._typing = typing_of(ctx.ports[0], spec, ctx.outputs)
+        self._methods = methods
+        super().__init__(ctx, spec, CompiledCode(StringCodes(), {}))
+
+    def open(self, restored: Restored) -> None:
+        super().open(restored)
+        # Written now, because `open` may have set attributes that the function reads.
+        texts = self.state.texts
+        loops = loops_of(self.function, self._methods, self._typing, texts)
+        texts.fix()
+        self._loops = {role: _Running(loop) for role, loop in loops.items()}
 
 
 class _Inputs:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from rheos.core.compiler.kernel import Typing, loops_of
 from rheos.core.compiler.values import CannotCompile
 from rheos.core.errors import ConfigurationError, ProgramError, Site
-from rheos.core.graph.compilation import compiled_mark
+from rheos.core.graph.compilation import MethodText, compiled_mark
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.operators.process_core import ProcessCore
 from rheos.core.state.columnar.string_codes import StringCodes
@@ -33,7 +34,7 @@ def check_compiles(function: Any, typing: Typing) -> bool:
             hint="pip install 'rheos[compiled]'",
         )
     try:
-        loops_of(function, typing, StringCodes())
+        loops_of(function, mark.methods, typing, StringCodes())
     except (CannotCompile, ProgramError) as refused:
         if mark.fallback == "interpret":
             return False
@@ -48,10 +49,21 @@ def check_compiles(function: Any, typing: Typing) -> bool:
     return True
 
 
-def compiled_core(ctx: OperatorContext, spec: ProcessSpec) -> ProcessCore | None:
-    """Return the core of a compiled function; None if the function is interpreted."""
-    from rheos.core.operators.compiled_core import CompiledCore, typing_of
+def automatic_core(
+    ctx: OperatorContext, spec: ProcessSpec, methods: Mapping[str, MethodText]
+) -> ProcessCore | None:
+    """Return the core of a function that is compiled while it runs; None if this process has no
+    compiler."""
+    from rheos.core.operators.automatic_core import AutomaticCore
 
-    if not check_compiles(spec.fn, typing_of(ctx.ports[0], spec, ctx.outputs)):
+    return None if find_spec("numba") is None else AutomaticCore(ctx, spec, methods)
+
+
+def compiled_core(ctx: OperatorContext, spec: ProcessSpec) -> ProcessCore | None:
+    """Return the core of a function that is marked for compilation; None if it is interpreted."""
+    from rheos.core.operators.compiled_core import MarkedCore, typing_of
+
+    mark = compiled_mark(spec.fn)
+    if mark is None or not check_compiles(spec.fn, typing_of(ctx.ports[0], spec, ctx.outputs)):
         return None
-    return CompiledCore(ctx, spec)
+    return MarkedCore(ctx, spec, mark.methods)

@@ -48,12 +48,13 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from rheos.core.compiler.eligibility import NO_COMPILER, Refusal
 from rheos.core.graph.batch_functions import KeyedBatchFunction
-from rheos.core.graph.compilation import compiled_mark
+from rheos.core.graph.compilation import MethodText, compiled_mark
 from rheos.core.graph.nodes import Order
 from rheos.core.graph.render import spell_record
 from rheos.core.operators.batch_core import BatchCore
-from rheos.core.operators.compiled_start import compiled_core
+from rheos.core.operators.compiled_start import automatic_core, compiled_core
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec
 from rheos.core.operators.keyed_core import KeyedCore
 from rheos.core.operators.keyed_function import KeyedFunctionOperator, KeyedFunctionSpec
@@ -76,6 +77,9 @@ class ProcessSpec(KeyedFunctionSpec):
     record: type | None
     side_outputs: Mapping[str, pa.Schema] = field(default_factory=dict)
     late: LateByPort = TO_SIDE_OUTPUT
+    automatic: Mapping[str, MethodText] | Refusal | None = None
+    """Source of the methods of an unmarked function that is compiled while it runs, or the reason why
+    it is not. None if nobody has asked for it."""
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return ProcessOperator(ctx, self)
@@ -92,15 +96,26 @@ class ProcessSpec(KeyedFunctionSpec):
 
     def interpreted(self) -> OperatorSpec:
         if compiled_mark(self.fn) is None:
-            return self
+            return replace(self, automatic=None)
         kind = type(self.fn)
         function: Any = object.__new__(type(kind.__name__, (kind,), {"__module__": kind.__module__}))
         vars(function).update(vars(self.fn))
         return replace(self, fn=function)
 
+    def with_function(self, fn: Any) -> OperatorSpec:
+        return replace(self, fn=fn, automatic=None)
+
     def summary(self) -> str:
         ordered = ", in event-time order" if self.order == "event_time" else ""
-        return f"takes {spell_record(self.record)}{ordered}"
+        return f"takes {spell_record(self.record)}{ordered}{self._form()}"
+
+    def _form(self) -> str:
+        """Return whether the function is compiled, or the reason why it is not."""
+        if compiled_mark(self.fn) is not None or isinstance(self.automatic, Mapping):
+            return "; compiled"
+        if self.automatic is None or self.automatic == NO_COMPILER:
+            return ""
+        return f"; interpreted: {self.automatic}"
 
 
 def core_of(ctx: OperatorContext, spec: ProcessSpec) -> ProcessCore:
@@ -111,6 +126,10 @@ def core_of(ctx: OperatorContext, spec: ProcessSpec) -> ProcessCore:
         core = compiled_core(ctx, spec)
         if core is not None:
             return core
+    elif isinstance(spec.automatic, Mapping):
+        automatic = automatic_core(ctx, spec, spec.automatic)
+        if automatic is not None:
+            return automatic
     takes = [("process_element", spec.record)]
     return KeyedCore(ctx, spec.fn, spec.side_outputs, takes)
 

@@ -174,6 +174,11 @@ class EventLoop(Protocol):
 class TaskIo(IoExecutor, Protocol):
     """The I/O of a task outside its mailbox."""
 
+    def aside(self, work: Callable[[], T]) -> Completion[T]:
+        """Run long work in a thread of its own. Nothing waits for it, and the process may end before
+        it."""
+        ...
+
     def event_loop(self) -> EventLoop:
         """Return a new event loop; the caller must close it."""
         ...

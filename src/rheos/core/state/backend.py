@@ -55,6 +55,10 @@ class KeyedStateBackend(ABC):
         """
 
     @abstractmethod
+    def value_table(self, name: str) -> ValueStore:
+        """Return the store that `values` returned for this name."""
+
+    @abstractmethod
     def lists(self, name: str, declared: Any, expiry: Expiry | None = None) -> ListStore:
         """Return the store of a list per key. `declared` is the type of its elements, which expire."""
 

@@ -55,6 +55,11 @@ class MemoryBackend(KeyedStateBackend):
     def values(self, name: str, declared: Any, expiry: Expiry | None = None) -> MemoryValueTable:
         return self.keep(name, MemoryValueTable(name, declared, expiry))
 
+    def value_table(self, name: str) -> MemoryValueTable:
+        table = self._tables[name]
+        assert isinstance(table, MemoryValueTable)
+        return table
+
     def lists(self, name: str, declared: Any, expiry: Expiry | None = None) -> MemoryListTable:
         return self.keep(name, MemoryListTable(name, declared, expiry))
 

@@ -65,6 +65,9 @@ class ThreadedIo:
         self._under_way.discard(future)
         self.wake()
 
+    def aside(self, work: Callable[[], T]) -> FutureCompletion[T]:
+        return DetachedIo(self.wake).submit(work)
+
     def event_loop(self) -> EventLoop:
         return _event_loop(self.wake)
 
@@ -104,6 +107,8 @@ class InlineIo:
 
     def submit(self, work: Callable[[], T]) -> Completion[T]:
         return _CompletedCall(work)
+
+    aside = submit
 
     def wake(self) -> None:
         """Do nothing: no thread sleeps for long."""

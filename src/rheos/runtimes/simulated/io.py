@@ -55,6 +55,8 @@ class SimIo:
         self._pending.append(completion)  # type: ignore[arg-type]
         return completion
 
+    aside = submit
+
     def event_loop(self) -> EventLoop:
         from rheos.runtimes.simulated.event_loop import SimEventLoop  # Few jobs need asyncio.
 

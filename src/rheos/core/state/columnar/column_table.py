@@ -9,7 +9,7 @@ import numpy as np
 from rheos.core.state.columnar.column import StateColumn
 from rheos.core.state.columnar.keys import SlotKeys
 from rheos.core.state.keys import Key
-from rheos.core.state.memory_tables import Frozen, StateTable
+from rheos.core.state.memory_tables import Frozen, MemoryValueTable, StateTable
 from rheos.core.state.parts import Entries
 from rheos.core.state.slots import Slots
 
@@ -21,6 +21,29 @@ class ColumnTable(StateTable):
         super().__init__(column.expiry)
         self._column = column
         self._keys = keys
+
+    @classmethod
+    def of_table(cls, column: StateColumn, keys: SlotKeys, table: MemoryValueTable) -> ColumnTable:
+        """Return a table with the values and the changes of another, whose chain of parts it continues.
+        Raise UnrestorableError if a value does not fit the column."""
+        made = cls(column, keys)
+        made.chain = table.chain
+        slots = keys.slots_of(list(table.values))
+        column.grow(len(keys))
+        column.load(slots, list(table.values.values()))
+        changed = keys.slots_of(list(table.dirty))
+        column.grow(len(keys))
+        column.changed[changed] = True
+        return made
+
+    def move_to(self, table: MemoryValueTable) -> None:
+        """Move the values and the changes to an empty table, which continues the chain of parts."""
+        column = self._column
+        there = self._slots(column.present)
+        changed = self._slots(column.changed)
+        table.values.update(zip(self._keys.later(there)(), column.later(there)(), strict=True))
+        table.dirty.update(self._keys.later(changed)())
+        table.chain = self.chain
 
     def changes(self) -> int:
         return int(np.count_nonzero(self._column.changed))

@@ -13,13 +13,14 @@ are written back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rheos.core.errors import UnrestorableError
 from rheos.core.graph.state import ValueState
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.columnar.column import StateColumn
@@ -30,6 +31,7 @@ from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.expiry import Expiry
 from rheos.core.state.keys import Key, KeyCodec
 from rheos.core.state.memory import MemoryBackend
+from rheos.core.state.memory_tables import MemoryValueTable
 from rheos.core.state.scope import KeyScope
 from rheos.core.state.slots import Slots
 from rheos.core.state.stores import ABSENT, MISSING, ValueStore
@@ -86,6 +88,10 @@ class ColumnarState(ABC):
     @abstractmethod
     def leave(self) -> None:
         """End the call. No slot is used until the next `enter`."""
+
+    def give_back(self) -> None:
+        """Return the state to the stores that `moved_state` took it from, after `leave`. The columns
+        are not used any more."""
 
     def forget(self) -> None:
         """Forget all keys. The backend must forget them, too."""
@@ -145,6 +151,39 @@ class MemoryColumns(ColumnarState):
                 column.keep(left, moved)
 
 
+class MovedColumns(MemoryColumns):
+    """State that was moved from the tables of a memory backend, and can be moved back."""
+
+    def __init__(
+        self,
+        declared: Sequence[ValueState[Any]],
+        codec: KeyCodec,
+        texts: StringCodes,
+        backend: MemoryBackend,
+        tables: Mapping[str, MemoryValueTable],
+    ) -> None:
+        super().__init__(declared, codec, texts, backend)
+        self._before = tables
+        try:
+            self._columns = {
+                name: ColumnTable.of_table(self.columns[name], self.keys, table)
+                for name, table in tables.items()
+            }
+        except UnrestorableError:
+            for name, table in tables.items():
+                backend.keep(name, table)
+            raise
+        self._make_room(0, 0)
+        for name, table in tables.items():
+            backend.keep(name, self._columns[name])
+            table.forget()
+
+    def give_back(self) -> None:
+        for name, table in self._before.items():
+            self._columns[name].move_to(table)
+            self._backend.keep(name, table)
+
+
 class BackedColumns(ColumnarState):
     """State whose values are in a backend, which may have them on disk."""
 
@@ -154,10 +193,12 @@ class BackedColumns(ColumnarState):
         codec: KeyCodec,
         texts: StringCodes,
         backend: KeyedStateBackend,
+        stores: Mapping[str, ValueStore] | None = None,
     ) -> None:
+        """Create the columns. `stores` has the backend's stores, if they exist already."""
         super().__init__(declared, codec, texts, backend.scope)
         self._backend = backend
-        self._stores: dict[str, ValueStore] = {
+        self._stores: Mapping[str, ValueStore] = stores or {
             name: backend.values(name, column.type, column.expiry)
             for name, column in self.columns.items()
         }
@@ -217,3 +258,20 @@ def columnar_state(
     if isinstance(backend, MemoryBackend):
         return MemoryColumns(declared, codec, texts, backend)
     return BackedColumns(declared, codec, texts, backend)
+
+
+def moved_state(
+    declared: Iterable[ValueState[Any]],
+    codec: KeyCodec,
+    backend: KeyedStateBackend,
+    texts: StringCodes | None = None,
+) -> ColumnarState:
+    """Return the state of declarations whose stores a backend has already, and which have no times to
+    live. Until `give_back`, only the columns are used. Raise UnrestorableError, and leave the stores
+    unchanged, if a value does not fit its column."""
+    texts, known = StringCodes() if texts is None else texts, list(declared)
+    if isinstance(backend, MemoryBackend):
+        tables = {each.name: backend.value_table(each.name) for each in known}
+        return MovedColumns(known, codec, texts, backend, tables)
+    stores = {each.name: backend.value_table(each.name) for each in known}
+    return BackedColumns(known, codec, texts, backend, stores)

@@ -82,6 +82,11 @@ class RocksDbBackend(KeyedStateBackend):
     def values(self, name: str, declared: Any, expiry: Expiry | None = None) -> RocksValueTable:
         return self._keep(RocksValueTable(name, declared, self._places, expiry))
 
+    def value_table(self, name: str) -> RocksValueTable:
+        table = self._tables[name]
+        assert isinstance(table, RocksValueTable)
+        return table
+
     def lists(self, name: str, declared: Any, expiry: Expiry | None = None) -> RocksListTable:
         return self._keep(RocksListTable(name, declared, self._places, self._place, expiry))
 

@@ -1,0 +1,147 @@
+"""Which functions of the documentation and the examples are compiled without being asked for it.
+
+usage: compiled_share.py [FILE ...]
+
+Each page and each example is run up to its jobs, statement by statement; a statement that needs what a
+job would have returned is left out. For every Python function that the program adds to a stream, this
+prints "compiled", or the line that prevents it, and at the end the share and the reasons by number.
+Left out are functions of batches and coroutines, which compilation would not speed up, and those of
+libraries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import io
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+from unittest.mock import patch
+
+from pyspark.sql import SparkSession
+
+import rheos as rh
+from rheos.api.program import Program
+from rheos.core.compiler.eligibility import Refusal, compilable_methods
+from rheos.core.compiler.kernel import Typing
+from rheos.core.compiler.values import EmittedType
+from rheos.core.graph.batch_functions import KeyedBatchFunction
+from rheos.core.graph.nodes import Node, StreamType
+from rheos.core.operators.process import ProcessSpec
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A Python function of a program."""
+
+    file: str
+    line: int
+    kind: str
+    name: str
+    refusal: Refusal | None
+
+
+_LEFT_OUT = ("map_batches", "map_async")
+
+
+class NotRun(Exception):  # noqa: N818 - it is no error that a job is not run
+    """Raised in place of a job."""
+
+
+def functions(file: Path) -> Iterator[Found]:
+    """Return the functions that the programs of a page, or of an example, add to streams."""
+    nodes: list[tuple[Node, list[StreamType]]] = []
+    add = Program.add
+
+    def noted(program: Program, spec: Any, **options: Any) -> Node:
+        node = add(program, spec, **options)
+        nodes.append((node, [program.type_of(port) for port in node.inputs]))
+        return node
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise NotRun
+
+    with (
+        patch.object(Program, "add", noted),
+        patch.object(rh.Environment, "execute", refused),
+        patch.object(SparkSession.Builder, "getOrCreate", refused),
+    ):
+        _run(file)
+    seen = set()
+    for node, types in nodes:
+        fn = getattr(node.spec, "fn", None)
+        owner = fn if isinstance(fn, FunctionType) else type(fn)
+        vectorised = node.spec.kind in _LEFT_OUT or isinstance(fn, KeyedBatchFunction)
+        own = owner.__module__.startswith("rheos.")
+        if fn is None or vectorised or own or (node.site.line, node.name) in seen:
+            continue
+        seen.add((node.site.line, node.name))
+        shown = str(file.relative_to(ROOT))
+        yield Found(shown, node.site.line, node.spec.kind, node.name, _refusal(node, types))
+
+
+def _run(file: Path) -> None:
+    text = file.read_text()
+    parts = [(0, text)]
+    if file.suffix == ".md":
+        parts = [(text.count("\n", 0, found.start(1)), found[1]) for found in BLOCK.finditer(text)]
+    names: dict[str, Any] = {"__name__": "__main__", "__file__": str(file)}
+    for above, code in parts:
+        with contextlib.suppress(SyntaxError):
+            for statement in ast.parse(code).body:
+                ast.increment_lineno(statement, above)
+                module = ast.Module([statement], [])
+                with contextlib.suppress(Exception, SystemExit):
+                    exec(compile(module, str(file), "exec", dont_inherit=True), names)
+
+
+def _refusal(node: Node, types: list[StreamType]) -> Refusal | None:
+    spec = node.spec
+    if not isinstance(spec, ProcessSpec):
+        return Refusal(f"functions of {spec.kind} are not compiled", node.site)
+    outputs: Mapping[str, EmittedType] = {
+        tag: EmittedType(type.schema, type.record) for tag, type in node.outputs.items()
+    }
+    typing = Typing(types[0].schema, node.inputs[0].keys, spec.record, types[0].event_time, outputs)
+    found = compilable_methods(spec.fn, typing)
+    return found if isinstance(found, Refusal) else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("files", nargs="*", type=Path)
+    given = parser.parse_args()
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    files = [file.resolve() for file in given.files] or [
+        *pages,
+        *sorted((ROOT / "examples").glob("*.py")),
+    ]
+    found: list[Found] = []
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for file in files:
+            with contextlib.redirect_stdout(io.StringIO()):
+                found += functions(file)
+    for each in found:
+        print(f"{each.file}:{each.line}: {each.kind} {each.name}: {each.refusal or 'compiled'}")
+    compiled = [each for each in found if each.refusal is None]
+    reasons = Counter(each.refusal.what for each in found if each.refusal is not None)
+    print()
+    for what, count in reasons.most_common():
+        print(f"{count:4} {what}")
+    share = len(compiled) / max(1, len(found))
+    print(f"{len(compiled)} of {len(found)} functions are compiled: {share:.0%}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
