@@ -3,21 +3,24 @@ returns to Python, the job has the results of the interpreted function."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 import rheos as rh
-from rheos.core.compiler.kernel import Typing
+from rheos.core.compiler.kernel import Typing, compiled_loop
 from rheos.core.compiler.values import EmittedType
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.compilation import method_texts
 from rheos.core.operators import automatic_core
 from rheos.core.operators.automatic_core import AutomaticCore
-from rheos.core.operators.compiled_core import CompiledCore, code_of
+from rheos.core.operators.compiled_core import CompiledCode, CompiledCore, code_of
 from rheos.core.protocol.types import schema_of
 from rheos.testing.harness import OperatorExample, ReplayMode, replay
 from tests.core.operators.drawn_functions import Drawn, Given, class_of, drawn_class, drawn_rows
@@ -118,6 +121,27 @@ class Function(rh.KeyedProcessFunction):
 
 
 @pytest.mark.slow
+def test_machine_code_is_kept_for_other_processes(tmp_path: Path) -> None:
+    program = f"""
+from rheos.core.compiler.kernel import compiled_loop
+from tests.core.operators.test_automatic import code_of_limited
+[loop] = code_of_limited().loops.values()
+print(sum(compiled_loop(loop, {str(tmp_path)!r}).stats.cache_hits.values()))
+"""
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", program], check=True, capture_output=True, text=True
+        ).stdout
+        for _ in range(2)
+    ]
+    assert found == ["0\n", "1\n"]
+    for kept in tmp_path.rglob("*.nb*"):
+        kept.write_bytes(b"damaged")
+    [loop] = code_of_limited().loops.values()
+    assert compiled_loop(loop, str(tmp_path)).signatures
+
+
+@pytest.mark.slow
 @WAYS
 def test_integers_have_no_limit(way: ReplayMode, forms: Forms) -> None:
     cls = class_of(LARGE, "<large>")
@@ -148,6 +172,12 @@ class Limited(rh.KeyedProcessFunction):
             yield Given(row.k, row.a, row.x, row.f, row.s, None, None)
 
 
+def code_of_limited(function: Any = None) -> CompiledCode:
+    outputs = {"": EmittedType(schema_of(Given), Given)}
+    typing = Typing(schema_of(Drawn), ("k",), Drawn, True, outputs)
+    return code_of(function or Limited(), method_texts(Limited), typing)
+
+
 @pytest.mark.parametrize(
     ("change", "holds"),
     [
@@ -165,10 +195,8 @@ def test_code_holds_until_an_outside_value_changes(
 ) -> None:
     monkeypatch.setitem(globals(), "LIMITS", dict(LIMITS))
     monkeypatch.setitem(globals(), "KNOWN", list(KNOWN))
-    outputs = {"": EmittedType(schema_of(Given), Given)}
-    typing = Typing(schema_of(Drawn), ("k",), Drawn, True, outputs)
     function = Limited()
-    code = code_of(function, method_texts(Limited), typing)
+    code = code_of_limited(function)
     change(function)
     assert code.holds() == holds
 

@@ -49,7 +49,7 @@ def compilable_methods(function: Any, typing: Typing) -> Mapping[str, MethodText
 
 
 def _check_source(function: Any, name: str, text: MethodText) -> None:
-    """Raise ProgramError unless the text is the source of the method that a call would execute."""
+    """Raise ProgramError unless this is the source of the method that a call would execute."""
     site = Site(text.file, text.first_line)
     if name in getattr(function, "__dict__", ()):
         raise ProgramError(f"{name} is replaced by an attribute of the object", site=site)

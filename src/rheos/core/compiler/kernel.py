@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import inspect
+import os
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +25,7 @@ from rheos.core.graph.compilation import MethodText
 from rheos.core.graph.state import ValueState, keyed_declarations
 from rheos.core.state.columnar.column import check_column
 from rheos.core.state.columnar.string_codes import StringCodes
+from rheos.core.version import VERSION
 
 _PASSES = 20
 """Maximum number of passes that infer the types of variables. Usually a few suffice."""
@@ -223,16 +227,25 @@ _made: dict[Any, Any] = {}
 """Compiled loops of this process, which subtasks and attempts share."""
 
 
-def compiled_loop(loop: Loop) -> Any:
-    """Return the loop as machine code, compiled once per process."""
+def compiled_loop(loop: Loop, folder: str | None = None) -> Any:
+    """Return the loop as machine code, compiled once per process.
+
+    `folder` is a local folder of this user alone. It keeps the machine code for other processes.
+    """
     kinds = tuple((p.source, p.kind) for p in loop.parameters.values())
     key = loop.text, kinds, tuple(loop.columns().items())
     if key not in _made:
-        _made[key] = _compiled(loop)
+        try:
+            _made[key] = _compiled(loop, folder)
+        except Exception:
+            if folder is None:
+                raise
+            # The folder is full or damaged.
+            _made[key] = _compiled(loop, None)
     return _made[key]
 
 
-def _compiled(loop: Loop) -> Any:
+def _compiled(loop: Loop, folder: str | None) -> Any:
     import numba
     import numpy as np
     from numba import types as nb
@@ -241,6 +254,7 @@ def _compiled(loop: Loop) -> Any:
 
     around: dict[str, Any] = {
         **arithmetic.NAMES,
+        "__name__": arithmetic.__name__,  # A module that can be imported when the code is read again.
         "latest": (1 << 63) - 1,
         "int64": np.int64,
         "floor": np.floor,
@@ -248,7 +262,10 @@ def _compiled(loop: Loop) -> Any:
         "nan": float("nan"),
         "inf": float("inf"),
     }
-    exec(compile(loop.text, f"<compiled {loop.role} of {loop.file}>", "exec"), around)
+    file = f"<compiled {loop.role} of {loop.file}>"
+    if folder is not None:
+        file = _source_file(loop, folder, inspect.getsource(arithmetic))
+    exec(compile(loop.text, file, "exec"), around)
 
     def array(dtype: Any, *, readonly: bool) -> Any:
         return nb.Array(numba.from_dtype(np.dtype(dtype)), 1, "C", readonly=readonly)
@@ -265,4 +282,18 @@ def _compiled(loop: Loop) -> Any:
     signature = [*[nb.int64] * 5, whole, whole, slots, given, given]
     signature += [of(parameter) for parameter in loop.parameters.values()]
     signature += [array(DTYPES[kind], readonly=False) for kind in loop.columns().values()]
-    return numba.njit(tuple(signature), error_model="numpy")(around["loop"])
+    kept = folder is not None
+    return numba.njit(tuple(signature), error_model="numpy", cache=kept)(around["loop"])
+
+
+def _source_file(loop: Loop, folder: str, calls: str) -> str:
+    """Write the loop to a file of its own, next to which numba keeps the machine code. The name depends
+    on everything in the code but the types of the arguments and numba's version: those are part of what
+    numba keeps. `calls` is the source of the functions that the loop calls."""
+    digest = hashlib.sha256("\0".join((VERSION, calls, loop.text)).encode()).hexdigest()
+    path = Path(folder, f"{digest[:32]}.py")
+    if not path.exists():
+        partial = path.with_suffix(f".{os.getpid()}")
+        partial.write_text(loop.text)
+        partial.replace(path)
+    return str(path)

@@ -15,3 +15,5 @@ class JobContext:
     files: Mapping[str, str] = field(default_factory=dict)
     """Paths of files and folders by name. While the driver makes the plan they are its own paths.
     Functions on a worker receive the worker's paths."""
+    code_folder: str | None = None
+    """Local folder in which a worker keeps compiled functions for later processes; None keeps none."""

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from rheos.core.compiler.kernel import compiled_loop
-from rheos.core.compiler.values import CannotCompile
-from rheos.core.errors import ProgramError, UnrestorableError, UserFunctionError
+from rheos.core.errors import UnrestorableError, UserFunctionError
 from rheos.core.graph.compilation import MethodText
 from rheos.core.operators.columnar_core import Delivery, DueTimers
 from rheos.core.operators.compiled_core import CompiledCode, CompiledCore, code_of, typing_of
@@ -159,10 +158,11 @@ class AutomaticCore(ProcessCore):
         typing = typing_of(self.ctx.ports[0], self._spec, self.ctx.outputs)
         try:
             code = code_of(self.function, self._methods, typing)
-        except (CannotCompile, ProgramError):
+            for loop in code.loops.values():
+                compiled_loop(loop, self.ctx.program.code_folder)
+        except Exception:
+            # Nobody has asked for the compiled form, so no failure of the compiler is the user's error.
             return None
-        for loop in code.loops.values():
-            compiled_loop(loop)
         return code
 
     def _take_over(self, work: Completion[CompiledCode | None]) -> None:

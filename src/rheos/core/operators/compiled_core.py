@@ -130,7 +130,9 @@ class CompiledCore(ColumnarCore):
     ) -> None:
         super().__init__(ctx, spec, code.texts, python)
         self._record = spec.record
-        self._loops = {role: _Running(loop) for role, loop in code.loops.items()}
+        self._loops = {
+            role: _Running(loop, ctx.program.code_folder) for role, loop in code.loops.items()
+        }
 
     # --- calls ----------------------------------------------------------------------------------------
 
@@ -303,7 +305,9 @@ class MarkedCore(CompiledCore):
         texts = self.state.texts
         loops = loops_of(self.function, self._methods, self._typing, texts)
         texts.fix()
-        self._loops = {role: _Running(loop) for role, loop in loops.items()}
+        self._loops = {
+            role: _Running(loop, self.ctx.program.code_folder) for role, loop in loops.items()
+        }
 
 
 class _Inputs:
@@ -357,9 +361,9 @@ class _Inputs:
 class _Running:
     """A compiled loop, and the arrays that it fills."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: Loop, folder: str | None) -> None:
         self.loop = loop
-        self._call = compiled_loop(loop)
+        self._call = compiled_loop(loop, folder)
         self._made: Filled = {
             name: np.empty(_SMALLEST, DTYPES[kind]) for name, kind in loop.columns().items()
         }

@@ -13,6 +13,7 @@ from pyspark import SparkContext, SparkFiles
 
 from rheos.core.errors import ConfigurationError
 from rheos.core.graph.job_context import JobContext
+from rheos.runtimes.host.user_cache import own_user_cache
 from rheos.runtimes.spark.session import is_local
 
 _BROUGHT = "brought by spark:"
@@ -46,9 +47,8 @@ def brought(context: SparkContext, job: JobContext) -> JobContext:
 
 def local(job: JobContext) -> JobContext:
     """Return the job as its functions see it, with local paths. Called on a worker."""
-    if not job.files:
-        return job
-    return replace(job, files={name: _place(path) for name, path in job.files.items()})
+    files = {name: _place(path) for name, path in job.files.items()}
+    return replace(job, files=files, code_folder=own_user_cache("compiled"))
 
 
 def _place(path: str) -> str:
