@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 from collections import defaultdict
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import wraps
 from typing import Any
 
@@ -67,7 +68,7 @@ def traced(method: Any) -> Any:
 NAMES = {
     "rh": rh, "Event": Event, "Cleaned": Cleaned, "Inherited": Inherited, "Named": Named,
     "LIMITS": Limits(), "traced": traced, "STEPS": [3, 4], "BY_DEFAULT": defaultdict(int, {1: 2}),
-    "__name__": __name__,
+    "HOUR": timedelta(hours=1), "__name__": __name__,
 }  # fmt: skip
 
 
@@ -107,6 +108,9 @@ PLAIN = "yield {'user': row.user, 'at': row.at}"
         (function(PLAIN), None),
         (function("yield {'user': STEPS[-1], 'at': LIMITS.least}"), None),
         (function("return [Event(row.user, at=row.at)]"), None),
+        (function("yield Event(rh.duration('5m'), rh.duration(HOUR))"), None),
+        (function("yield Event(rh.duration('5 mn'), 1)"), "5 mn"),
+        (function("yield Event(rh.duration(row.user), 1)"), "row.user is not a constant"),
         (function("yield {'user': row.user, 'at': LIMITS.most}"), "LIMITS.most cannot be compiled"),
         (function("yield {'user': row['user'], 'at': 1}"), "no field 'user'"),
         (function("yield Cleaned(row.user, row.at)"), "Cleaned() cannot be compiled"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from rheos.core.compiler.constants import (
@@ -31,6 +32,8 @@ from rheos.core.compiler.values import (
     constant,
 )
 from rheos.core.compiler.writer import Parameter, Writer
+from rheos.core.errors import ProgramError
+from rheos.core.protocol.durations import duration_ms
 
 _TOO_LARGE = "an integer that exceeds the 64 bits of compiled functions"
 _TOO_LARGE_HINT = (
@@ -519,6 +522,8 @@ class Expressions:
         called = self.object(node.func)
         if node.keywords or called is MISSING:
             raise self._uncalled(node)
+        if called is duration_ms and len(node.args) == 1:
+            return self.constant(self._duration(node.args[0]), node.lineno)
         if called in (min, max) and len(node.args) > 1:
             return self._least(node, "<" if called is min else ">")
         if len(node.args) != 1:
@@ -571,6 +576,16 @@ class Expressions:
             return Value("int", whole)
         raise self._uncalled(node)
 
+    def _duration(self, node: ast.expr) -> int:
+        """Return the milliseconds of a constant duration."""
+        given = node.value if isinstance(node, ast.Constant) else self.object(node)
+        if not isinstance(given, str | timedelta):
+            raise self.refused(f"the duration {ast.unparse(node)} is not a constant", node)
+        try:
+            return duration_ms(given)
+        except ProgramError as error:
+            raise self.refused(error.what, node, error.hint) from None
+
     def _least(self, node: ast.Call, symbol: str) -> Value:
         """Write the code for min or max. Of equal values, the first is the result."""
         values = [self.value(each) for each in node.args]
@@ -590,8 +605,8 @@ class Expressions:
         return self.refused(
             f"{ast.unparse(node.func)}() cannot be compiled",
             node,
-            "compiled functions can call min, max, abs, int, float, bool, get of a dict of "
-            "constants, and floor, ceil, trunc, sqrt, fabs, isnan, isinf and isfinite of math",
+            "compiled functions can call min, max, abs, int, float, bool, rh.duration, get of a dict "
+            "of constants, and floor, ceil, trunc, sqrt, fabs, isnan, isinf and isfinite of math",
         )
 
 
