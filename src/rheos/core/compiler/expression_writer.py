@@ -7,6 +7,7 @@ import ast
 import math
 from collections.abc import Callable
 from datetime import timedelta
+from types import FunctionType
 from typing import Any
 
 from rheos.core.compiler.constants import (
@@ -522,7 +523,7 @@ class Expressions:
         called = self.object(node.func)
         if node.keywords or called is MISSING:
             raise self._uncalled(node)
-        if called is duration_ms and len(node.args) == 1:
+        if _is_duration(called) and len(node.args) == 1:
             return self.constant(self._duration(node.args[0]), node.lineno)
         if called in (min, max) and len(node.args) > 1:
             return self._least(node, "<" if called is min else ">")
@@ -608,6 +609,15 @@ class Expressions:
             "compiled functions can call min, max, abs, int, float, bool, rh.duration, get of a dict "
             "of constants, and floor, ceil, trunc, sqrt, fabs, isnan, isinf and isfinite of math",
         )
+
+
+def _is_duration(called: Any) -> bool:
+    """Return whether this is `rh.duration`, which is a copy of the function in this package."""
+    name = getattr(called, "__module__", None), getattr(called, "__qualname__", None)
+    return isinstance(called, FunctionType) and name == (
+        duration_ms.__module__,
+        duration_ms.__qualname__,
+    )
 
 
 def _named(node: ast.AST) -> str:
