@@ -74,6 +74,7 @@ _SERVERS = (
     "hdfs",
     "kafka",
     "kinesis",
+    "mongodb",
     "mqtt",
     "mysql",
     "nats",
@@ -217,6 +218,16 @@ def clickhouse_server() -> Iterator[Any]:
     from rheos.testing.servers import ClickhouseServer
 
     yield from running(ClickhouseServer())
+
+
+@pytest.fixture(scope="session")
+def mongodb_server() -> Iterator[Any]:
+    """Run a server with MongoDB's protocol for all tests (`MongodbServer`), each with its own
+    collections. A test that kills it starts it again."""
+    pytest.importorskip("pymongo", reason="the extra rheos[mongodb] is not installed")
+    from rheos.testing.servers import MongodbServer
+
+    yield from running(MongodbServer())
 
 
 @pytest.fixture(scope="session")

@@ -83,6 +83,7 @@ SERVERS = {
     "Iceberg REST": Server(
         DATA, "org.apache.iceberg:iceberg-core", "Iceberg's reference server, over SQLite"
     ),
+    "MongoDB": Server(DATA, "0.7", "SecantusDB, which has MongoDB's protocol"),
     "OpenSearch": Server(DATA, "org.opensearch:opensearch"),
     "Cassandra": Server(DATA, "org.apache.cassandra:cassandra-all"),
 }

@@ -54,6 +54,7 @@ CALLS: dict[Callable[..., Any], dict[str, Any]] = {
     rh.redis.sink: {"url": "redis://a", "key": "k:{n}"},
     rh.postgres.sink: {"table": "t", "url": "postgresql://a/b"},
     rh.clickhouse.sink: {"table": "t", "url": "http://a:8123"},
+    rh.mongodb.sink: {"collection": "t", "url": "mongodb://a/b", "id": "n"},
     rh.opensearch.sink: {"url": "http://a:9200", "index": "t", "id": "n"},
     rh.cassandra.sink: {"table": "k.t", "hosts": "a"},
     rh.tables.sink: {"target": "t"},

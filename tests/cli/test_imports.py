@@ -47,6 +47,7 @@ WINGS = {
             "kafka",
             "kinesis",
             "listener",
+            "mongodb",
             "mqtt",
             "mysql",
             "nats",

@@ -44,6 +44,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "options": {"aws_access_key_id": "a", "aws_secret_access_key": "b"},
     },
     "lookup_table": {"table": list, "key": "user", "reload_every": "1m"},
+    "mongodb.changes": {"collection": "visits", "url": "mongodb://127.0.0.1:1/x"},
+    "mongodb.lookup": {"collection": "visits", "url": "mongodb://127.0.0.1:1/x", "key": "_id"},
     "mqtt.source": {
         "url": "mqtt://127.0.0.1:1",
         "topic": "visits",
@@ -73,6 +75,7 @@ NEEDS_ITS_SERVER = {
     "duckdb.source",
     "iceberg.changes",
     "iceberg.source",
+    "mongodb.changes",
     "mysql.changes",
     "postgres.changes",
     "sql_database.lookup",

@@ -73,6 +73,7 @@ def test_no_connector_shows_credentials() -> None:
         "opensearch",
         "cassandra",
         "clickhouse",
+        "mongodb",
         "tables",
         "delta",
         "iceberg",

@@ -112,6 +112,7 @@ def _stand_ins(records: dict[str, type]) -> dict[str, Any]:
         "rh.duckdb.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),
         "rh.sql_database.source": rows["Order"],
         "rh.clickhouse.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),
+        "rh.mongodb.changes": rows["Order"],
         "rh.sql_database.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),
         "rh.postgres.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),
         # These need a job.

@@ -77,6 +77,7 @@ SEARCHES = {
     "sqs": "sqs.html",
     "mosquitto": "mqtt.html",
     "replacingmergetree": "clickhouse.html",
+    "resume token": "mongodb.html",
     "amqp": "rabbitmq.html",
     "webhook": "web.html",
     "sql": "sql.html",

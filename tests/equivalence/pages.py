@@ -51,6 +51,7 @@ ELSEWHERE = {
     "docs/clickhouse.md": "its job never ends: tests/docs/test_clickhouse.py runs it on an engine",
     "docs/sqs.md": "its job never ends: tests/docs/test_sqs.py runs it on an emulator",
     "docs/kinesis.md": "its job reads and writes an emulator: tests/docs/test_kinesis.py runs it",
+    "docs/mongodb.md": "its job never ends: tests/docs/test_mongodb.py runs it on a server",
     "docs/nats.md": "its job reads and writes a real server: tests/docs/test_nats.py runs it",
     "docs/postgres.md": "its job reads and writes a real server: tests/docs/test_postgres.py runs it "
     "and checks the rows",

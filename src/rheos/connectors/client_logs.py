@@ -40,6 +40,7 @@ LOGGERS_OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "paho": ("paho", "rheos.mqtt"),
     "pika": ("pika",),
     "psycopg": ("psycopg",),
+    "pymongo": ("pymongo", "rheos.mongodb"),
     "pymysql": ("pymysql",),
     "py4j": ("py4j",),
     "pyspark": ("pyspark", "rheos.jvm"),

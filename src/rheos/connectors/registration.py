@@ -104,6 +104,7 @@ CONNECTORS = PlugInRegistry(
         "socket": "rheos.connectors.socket.registration:CONNECTOR",
         "opensearch": "rheos.connectors.opensearch.registration:CONNECTOR",
         "clickhouse": "rheos.connectors.clickhouse.registration:CONNECTOR",
+        "mongodb": "rheos.connectors.mongodb.registration:CONNECTOR",
         "cassandra": "rheos.connectors.cassandra.registration:CONNECTOR",
         "tables": "rheos.connectors.tables:CONNECTOR",
         "delta": "rheos.connectors.delta.registration:CONNECTOR",

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 _ROWS_THAT_STAY = (
     "group by a window, so that rows are append-only: FROM TABLE(TUMBLE(TABLE t, "
     "DESCRIPTOR(ts), INTERVAL '1' HOUR)) ... GROUP BY window_start, window_end; or write to a "
-    "table with a key: of postgres, redis, opensearch, clickhouse or cassandra, or of kafka with the "
-    "option 'key'"
+    "table with a key: of postgres, redis, opensearch, clickhouse, mongodb or cassandra, or of kafka "
+    "with the option 'key'"
 )
 
 

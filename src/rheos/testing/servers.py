@@ -20,6 +20,7 @@ from rheos.ops.servers.hadoop import HadoopCluster
 from rheos.ops.servers.iceberg import IcebergRestCatalog
 from rheos.ops.servers.kafka import KafkaBroker
 from rheos.ops.servers.mariadb import MariadbServer
+from rheos.ops.servers.mongodb import MongodbServer
 from rheos.ops.servers.moto import KinesisServer, SqsServer
 from rheos.ops.servers.mqtt import MosquittoServer
 from rheos.ops.servers.nats import NatsServer
@@ -37,6 +38,7 @@ __all__ = [
     "KafkaBroker",
     "KinesisServer",
     "MariadbServer",
+    "MongodbServer",
     "MosquittoServer",
     "NatsServer",
     "OpenSearchNode",

@@ -124,6 +124,10 @@ def clickhouse(port: int) -> str:
     return f"http://127.0.0.1:{port}"
 
 
+def mongodb(port: int) -> str:
+    return f"mongodb://127.0.0.1:{port}/x"
+
+
 def written_once(port: int) -> None:
     """Begin to deliver a staged epoch."""
     sink = rh.nats.sink(
@@ -292,6 +296,24 @@ CASES: dict[str, dict[str, Case]] = {
     "ClickhouseLookup": {
         "made": lambda port: rh.clickhouse.lookup("t", url=clickhouse(port), key="id"),
     },
+    "MongodbSink": {
+        "prepared": lambda port: prepared(
+            rh.mongodb.sink("t", url=mongodb(port), id="id", retry_for="0s")
+        ),
+        "written": lambda port: written(
+            rh.mongodb.sink("t", url=mongodb(port), id="id", retry_for="0s")
+        ),
+    },
+    "MongodbLookup": {
+        "fetched": lambda port: fetched(
+            rh.mongodb.lookup("t", url=mongodb(port), key="id", schema={"n": int})
+        ),
+    },
+    "MongodbChanges": {
+        "made": lambda port: rh.mongodb.changes(
+            "t", url=mongodb(port), schema={"_id": str}, retry_for="0s"
+        ),
+    },
     "OpenSearchSink": {
         "prepared": lambda port: prepared(opensearch(port)),
         "written": lambda port: written(opensearch(port)),
@@ -376,7 +398,7 @@ ASKS_NOBODY = {
     "DuckDbSource": "its file is local, as that of DuckDbSink",
     "DuckDbLookup": "its file is local, as that of DuckDbSink",
     "DuckDbCommitter": "its file is local, as that of DuckDbSink",
-    "SpillingSink": "the base of Redis, MQTT, NATS, RabbitMQ, OpenSearch, ClickHouse and Cassandra",
+    "SpillingSink": "the base of the sinks of Redis, brokers and stores",
     "SpilledCommitter": "delivers as the sinks that derive from SpillingSink do",
     "OwnSpilledCommitter": "a SpilledCommitter",
     "TableLogCommitter": "the base of DeltaTableCommitter and IcebergTableCommitter",
@@ -446,6 +468,7 @@ LIBRARIES = {
     "pika",
     "opentelemetry.exporter",
     "psycopg",
+    "pymongo",
     "pymysql",
     "redis",
     "requests",
@@ -497,6 +520,7 @@ USERS = {
         "connectors/delta/delta_table.py",
         "connectors/mysql/server_login.py",
         "connectors/clickhouse/session.py",
+        "connectors/mongodb/session.py",
         "connectors/opensearch/client.py",
         "ops/control/alert_webhook.py",
         "ops/control/otlp_export.py",
