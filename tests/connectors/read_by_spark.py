@@ -1,4 +1,4 @@
-"""Program for a Spark of another version: reads tables of Iceberg and Delta, and prints their rows as JSON.
+"""Program for a Spark of another version, which reads tables of Iceberg and Delta, and prints the rows.
 
 Its arguments are `iceberg=` with a metadata file, and `delta=` with a folder.
 """

@@ -1,5 +1,4 @@
-"""Tables of Iceberg and Delta that sinks have written are read by DuckDB, Polars, and Spark with its own
-jars."""
+"""Tables of Iceberg and Delta that sinks have written are read by DuckDB, Polars and Spark."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -35,7 +33,7 @@ CURRENT = [row | ({"price": Decimal("9.75")} if row["n"] in (2, 3) else {}) for 
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a partitioned table and one of upserts in each format."""
     folder = tmp_path_factory.mktemp("lake")
     catalog = {
@@ -53,7 +51,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         stream.sink_to(rh.iceberg.sink("shop.current", catalog=catalog, key="n"))
         stream.sink_to(rh.delta.sink(folder / "delta/current", key="n"))
         env.execute("rows into the lake")
-    yield folder
+    return folder
 
 
 def iceberg(lake: Path, name: str) -> Any:
