@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.connectors.chunk_buffer import BufferedChunk, BufferReader, ChunkBuffer
+from rheos.connectors.chunk_buffer import BufferedChunk, BufferReader, ChunkBuffer, EncodedPosition
 from rheos.core.connectors.contract import ReaderContext, RowPlaces
 from rheos.core.connectors.rejected_records import (
     SKIPPED,
@@ -133,7 +133,7 @@ class MessageReader(BufferReader):
     def __init__(
         self,
         buffer: ChunkBuffer,
-        position: MessagePosition,
+        position: EncodedPosition,
         ctx: ReaderContext,
         name: str,
         unit: str,

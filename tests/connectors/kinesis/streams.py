@@ -110,8 +110,8 @@ class MemoryStream:
     def describe_stream_summary(self, StreamName: str) -> Any:  # noqa: N803
         if StreamName != "orders":
             raise refused("ResourceNotFoundException")
-        found = {"StreamDescriptionSummary": {"StreamCreationTimestamp": moment(self.created_ms)}}
-        return self._answer("describe", found)
+        found = {"StreamCreationTimestamp": moment(self.created_ms), "RetentionPeriodHours": 48}
+        return self._answer("describe", {"StreamDescriptionSummary": found})
 
     def list_shards(self, StreamName: str = "", NextToken: str = "0") -> Any:  # noqa: N803
         names, begin = [*self.shards], int(NextToken)

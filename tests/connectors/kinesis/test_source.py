@@ -19,6 +19,7 @@ from rheos.core.errors import ConfigurationError, InputError, ProgramError, Unav
 from rheos.testing import Faults, check_source, simulate
 from tests.connectors.kinesis.streams import ALL, BEGAN_MS, MemoryStream, moment, refused
 from tests.connectors.ports import Probe
+from tests.waiting import wait_for
 
 SCHEMA = pa.schema([pa.field("n", pa.int64())])
 JSON: dict[str, Any] = {"format": rh.formats.json(), "schema": SCHEMA}
@@ -192,6 +193,40 @@ def test_children_are_read_after_their_parents(stream: MemoryStream) -> None:
     assert {*found} >= wanted
 
 
+def test_records_that_the_stream_may_have_dropped_are_an_error(stream: MemoryStream) -> None:
+    hour_ms = 3_600_000
+    stream.put({"n": 1}, hash_key=0)
+    source = source_of(start="earliest")
+    [first, _] = source.splits()
+    probe = Probe()
+    reader = source.open(first, None, probe.context())
+    assert read(reader, 1) == [{"n": 1}]
+    position, before_ms = reader.position(), stream.now_ms
+    # While nothing arrives, the position advances.
+    stream.now_ms += 30 * hour_ms
+    wait_for(lambda: reader.position() != position, 30)
+    later = reader.position()
+    reader.close()
+    stream.shards[SHARDS[0]].records.clear()
+    stream.now_ms = before_ms + 47 * hour_ms
+    stream.put({"n": 2}, hash_key=0)
+    for at in (position, later):
+        reader = source.open(first, at, probe.context())
+        assert read(reader, 1) == [{"n": 2}]
+        reader.close()
+    stream.now_ms = before_ms + 50 * hour_ms
+    reader = source.open(first, position, probe.context())
+    with pytest.raises(InputError, match="keeps records for 48 hours"):
+        read(reader, 1)
+    reader.close()
+    goes_on = source_of(start="earliest", on_removed="continue")
+    for at, removed in ((position, 2), (later, 2)):
+        reader = goes_on.open(first, at, probe.context())
+        assert read(reader, 1) == [{"n": 2}]
+        assert probe.counts["removed"] == removed
+        reader.close()
+
+
 @pytest.mark.parametrize("request_name", ["records", "iterator"])
 def test_throttled_requests_are_retried(stream: MemoryStream, request_name: str) -> None:
     stream.put({"n": 1}, hash_key=0)
@@ -224,6 +259,7 @@ def test_what_cannot_be_read_is_an_error(stream: MemoryStream) -> None:
         {"start": 7},
         {"end": "earliest"},
         {"poll_interval": "100ms"},
+        {"on_removed": "ignore"},
         {"metadata": {"offset": "o"}},
         {"region": "Europe!"},
         {"options": {"password": "x"}},

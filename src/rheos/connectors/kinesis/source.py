@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import msgspec
 import pyarrow as pa
 
 from rheos.connectors.aws.client_options import AwsOptions
+from rheos.connectors.kinesis.positions import ShardPosition
 from rheos.connectors.kinesis.records import FIELDS, REJECTED
 from rheos.connectors.kinesis.registration import CONNECTOR
 from rheos.connectors.kinesis.session import LOGGER, check_stream, kinesis_session
 from rheos.connectors.kinesis.shard_reading import ShardReading, ShardRows
 from rheos.connectors.kinesis.shards import FoundShards, ShardSplit, find_shards
-from rheos.connectors.message_chunks import MessagePosition
 from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.outage_patience import Patience
 from rheos.connectors.user_formats import check_format, declared_rows
@@ -27,6 +27,7 @@ from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.site import located_at_call
 
+OnRemoved = Literal["fail", "continue"]
 _SECOND_MS = 1000
 _LEAST_POLL_MS = 200
 """The service answers five requests per second and shard."""
@@ -43,6 +44,7 @@ def source(
     end: Literal["latest"] | datetime | None = None,
     discover: str | None = "10s",
     poll_interval: str = "250ms",
+    on_removed: OnRemoved = "fail",
     on_error: OnError = "fail",
     retry_for: str = "30s",
     region: str | None = None,
@@ -75,6 +77,9 @@ def source(
         discover: interval at which the job looks for new shards; None for never.
         poll_interval: time between two requests for records of one shard, at least "200ms": the service
             answers five per second, to all readers of a shard together.
+        on_removed: what to do if the stream may have dropped records before the job has read them,
+            because their age has reached its retention: "fail", or "continue" with the first record
+            that exists, counted as `removed`.
         on_error: what to do with a record that does not fit the schema: "fail" the job with shard and
             sequence number, or "skip" it, which counts it (`skipped`) and emits it to the side output
             "rejected".
@@ -93,6 +98,8 @@ def source(
         SchemaError: The schema has a column that the format cannot decode.
     """
     check_on_error(on_error)
+    if on_removed not in get_args(OnRemoved):
+        raise ProgramError(f"on_removed={on_removed!r} is not known", hint='write "fail" or "continue"')
     rows, record = declared_rows(check_format(format), schema)
     decoding = PayloadDecoding.of(format, rows, metadata or {}, on_error, FIELDS)
     if not (start in ("earliest", "latest") or isinstance(start, datetime)):
@@ -116,6 +123,7 @@ def source(
         decoding,
         poll_ms,
         duration_ms(retry_for),
+        on_removed == "continue",
     )
     discovery_ms = None if discover is None or end is not None else duration_ms(discover)
     return KinesisSource(of, record if decoding.schema == rows else None, start, end, discovery_ms)
@@ -200,7 +208,7 @@ class KinesisSource(Source):
         return ShardSplit.of(split).parents
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        at = None if position is None else MessagePosition.decode(position)
+        at = None if position is None else ShardPosition.decode(position)
         return ShardReading(self.of, ShardSplit.of(split), at, ctx).start()
 
     def describe(self) -> str:
