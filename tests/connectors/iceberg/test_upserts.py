@@ -49,7 +49,7 @@ class UpsertJob(Job):
     """A job that stages changes by hand. Rows are (key, partition, value), without a value deleted."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
-        self.folder, self.checkpoint = folder, 0
+        self.folder, self.catalog, self.checkpoint = folder, lake(folder), 0
         self.schema = SCHEMA.append(pa.field("gone", pa.bool_()))
         sink = rh.iceberg.sink(NAME, catalog=lake(folder), **settings).of_changes(["k"], "gone")
         sink.validate(self.schema)

@@ -35,7 +35,8 @@ class DeltaTableFiles(TableFiles):
         return field.name
 
     def new_files(self, ctx: FileContext) -> DeltaDataFiles:
-        return DeltaDataFiles(self._delta, self.columns, self._delta.partition_by, ctx)
+        sort_by = [name for name in self._delta.sort_by if name in self.columns.names]
+        return DeltaDataFiles(self._delta, self.columns, self._delta.partition_by, ctx, sort_by)
 
     def drop(self, file: StagedDataFile) -> None:
         SinkFolder(self.target.folder).remove(file.path)

@@ -21,7 +21,12 @@ class DeltaDataFiles(DataFiles):
     compression = "snappy"
 
     def __init__(
-        self, target: DeltaTarget, rows: pa.Schema, partition_by: Sequence[str], ctx: AnyContext
+        self,
+        target: DeltaTarget,
+        rows: pa.Schema,
+        partition_by: Sequence[str],
+        ctx: AnyContext,
+        sort_by: Sequence[str] = (),
     ) -> None:
         """Create the writer, without opening a file.
 
@@ -30,9 +35,11 @@ class DeltaDataFiles(DataFiles):
             rows: columns of the rows, with the table's types.
             partition_by: columns that are in the names of folders, not in the files.
             ctx: names the files.
+            sort_by: columns by which the rows of each file are sorted; empty for files of changes,
+                whose order counts.
         """
         stored = pa.schema([field for field in rows if field.name not in partition_by])
-        super().__init__(target, stored, partition_by, ctx, in_folders=True)
+        super().__init__(target, stored, partition_by, ctx, in_folders=True, sort_by=sort_by)
         self._rows = rows
         self._stored = stored
 

@@ -19,7 +19,7 @@ from rheos.connectors.table_log.compaction_policy import Compaction, compaction
 from rheos.connectors.table_log.data_files import TableLogWriter
 from rheos.connectors.table_log.expiry_policy import VersionExpiry, expiry
 from rheos.connectors.table_log.maintenance_policy import policy_of
-from rheos.connectors.table_log.sink import TableLogSink, check_store, key_columns
+from rheos.connectors.table_log.sink import TableLogSink, check_store, key_columns, sort_columns
 from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
 from rheos.core.connectors.datasets import Dataset
 from rheos.core.errors import ProgramError
@@ -34,6 +34,7 @@ def sink(
     partition_by: Sequence[str] = (),
     evolve: bool = False,
     key: str | Sequence[str] = (),
+    sort_by: Sequence[str] = (),
     compact: Compaction | Mapping[str, str] | None = None,
     expire: VersionExpiry | Mapping[str, str] | None = None,
 ) -> IcebergSink:
@@ -60,6 +61,9 @@ def sink(
         key: the key column or columns of upserts: a row replaces the row with the same key. Of several
             rows of a key in one subtask, the last one remains. By default rows are appended, and the
             changes of an updating table are written by its own key.
+        sort_by: the columns by which the rows of each data file are sorted, the most significant one
+            first; nulls come first. A task sorts the rows of a checkpoint in 32 MB of memory, and on
+            its local disk. By default rows stay in their order.
         compact: a policy by which the driver merges small data files after a checkpoint:
             `rh.compaction()`. By default none are merged.
         expire: a policy by which the driver removes old versions, and files that only they have:
@@ -89,6 +93,7 @@ def sink(
         partition_by=partition_columns(partition_by),
         evolve=evolve,
         key=key_columns(key),
+        sort_by=sort_columns(sort_by),
         compact=policy_of(Compaction, compaction, "compact", compact),
         expire=policy_of(VersionExpiry, expiry, "expire", expire),
     )
@@ -133,7 +138,8 @@ class IcebergSink(TableLogSink):
     def open(self, ctx: SinkContext) -> SinkWriter:
         target: IcebergTarget = self.checked_target()
         partitioning = None if target.key else target.partitioning
-        return TableLogWriter(IcebergDataFiles(target, target.written, partitioning, ctx))
+        sort_by = () if target.key else target.sort_by
+        return TableLogWriter(IcebergDataFiles(target, target.written, partitioning, ctx, sort_by))
 
     def committer(self) -> Committer | None:
         return (

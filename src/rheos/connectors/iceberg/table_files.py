@@ -39,6 +39,7 @@ class IcebergTableFiles(TableFiles):
         key = [names[known[name]] for name in target.key]
         super().__init__(target, columns, key)
         self._iceberg = target
+        self._sort_by = [names[known[name]] for name in target.sort_by if known[name] in names]
         self._partitioning = Partitioning(table.spec(), table.schema())
         self._identities = identity_columns(table.spec(), table.schema())
 
@@ -62,7 +63,7 @@ class IcebergTableFiles(TableFiles):
         return field_id(field)
 
     def new_files(self, ctx: FileContext) -> IcebergDataFiles:
-        return IcebergDataFiles(self._iceberg, self.columns, self._partitioning, ctx)
+        return IcebergDataFiles(self._iceberg, self.columns, self._partitioning, ctx, self._sort_by)
 
     def drop(self, file: StagedDataFile) -> None:
         """IC7: a request for an older snapshot takes effect if `main` is set back to that snapshot."""

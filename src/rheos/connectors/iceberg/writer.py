@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ class IcebergDataFiles(DataFiles):
         columns: pa.Schema,
         partitioning: Partitioning | None,
         ctx: AnyContext,
+        sort_by: Sequence[str] = (),
     ) -> None:
         """Create the writer, without opening a file.
 
@@ -36,9 +38,11 @@ class IcebergDataFiles(DataFiles):
             partitioning: computes the partition of each row; None for files of changes, which have
                 neither partitions nor statistics.
             ctx: names the files.
+            sort_by: columns by which the rows of each file are sorted; empty for files of changes,
+                whose order counts.
         """
         partitions = () if partitioning is None else partitioning.names
-        super().__init__(target, columns, partitions, ctx, in_folders=False)
+        super().__init__(target, columns, partitions, ctx, in_folders=False, sort_by=sort_by)
         self._rows = columns
         self._partitioning = partitioning
         self._settings = target.settings

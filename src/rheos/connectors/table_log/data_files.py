@@ -20,6 +20,7 @@ from rheos.connectors.files.publication.contract import FileCommittable
 from rheos.connectors.files.publication.rename_publication import RenamePublication
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink, FileWriter
 from rheos.connectors.table_log.epoch_append import StagedDataFile
+from rheos.connectors.table_log.sorted_rows import SortedRows
 from rheos.connectors.table_log.target import TableTarget
 from rheos.core.connectors.contract import SinkWriter
 from rheos.core.protocol.elements import Batch
@@ -39,6 +40,7 @@ class DataFiles(ABC):
         ctx: AnyContext,
         *,
         in_folders: bool,
+        sort_by: Sequence[str] = (),
     ) -> None:
         """Create the writer, without opening a file.
 
@@ -50,6 +52,7 @@ class DataFiles(ABC):
                 must be known. The files do not have these columns.
             ctx: names the files.
             in_folders: whether each partition has a folder of its own.
+            sort_by: columns by which the rows of each file are sorted.
         """
         self._target = target
         self._columns = columns
@@ -61,6 +64,10 @@ class DataFiles(ABC):
         owner = secrets.token_hex(8)
         self._sink = FileSink(target.folder, "parquet", ROLL_BYTES, self.compression, owner=owner)
         self._files = PartitionedFiles(ctx, partitions, self._opened)
+        # Rows of one partition leave together, so few files are open at a time.
+        self._unwritten = SortedRows([*partitions, *sort_by]) if sort_by else None
+        self._written: list[tuple[Partition, FileCommittable]] = []
+        """Files of sorted rows that were closed before the checkpoint."""
 
     def _opened(self, part: AnyContext, folder: str) -> SinkWriter:
         # The columns have metadata, such as field ids, that the rows of one partition have lost.
@@ -79,11 +86,29 @@ class DataFiles(ABC):
 
     def write(self, batch: Batch) -> None:
         """Write rows. Raises InputError if a value does not fit the table's column."""
-        self._files.write(self.stored(batch))
+        rows = self.stored(batch)
+        if self._unwritten is None:
+            self._files.write(rows)
+            return
+        self._unwritten.add(rows)
+        if self._unwritten.is_full:
+            self._written += self._sorted_files(self._unwritten, CheckpointId(0))
+
+    def _sorted_files(
+        self, unwritten: SortedRows, checkpoint: CheckpointId
+    ) -> list[tuple[Partition, FileCommittable]]:
+        """Write rows to new files, and close these."""
+        for rows in unwritten.drain():
+            self._files.write(rows)
+        return self._files.prepare(checkpoint)
 
     def finish(self, checkpoint: CheckpointId) -> list[StagedDataFile]:
         """Make the files durable that were written since the last call, and describe them."""
-        files = self._files.prepare(checkpoint)
+        if self._unwritten is None:
+            files = self._files.prepare(checkpoint)
+        else:
+            files = [*self._written, *self._sorted_files(self._unwritten, checkpoint)]
+            self._written = []
         self._publication.tidy([file for _, file in files])
         return [
             self._described(checkpoint, partition, file, order)
@@ -93,6 +118,8 @@ class DataFiles(ABC):
     def close(self) -> None:
         """Remove files that are still open."""
         self._files.close()
+        if self._unwritten is not None:
+            self._unwritten.close()
 
     def _described(
         self, checkpoint: CheckpointId, partition: Partition, file: FileCommittable, order: int

@@ -31,6 +31,20 @@ def key_columns(key: str | Sequence[str]) -> tuple[str, ...]:
     return keys
 
 
+def sort_columns(sort_by: object) -> tuple[str, ...]:
+    """Return the columns that the argument `sort_by=` names. Raises ProgramError if it is not a list of
+    names."""
+    if (
+        isinstance(sort_by, str)
+        or not isinstance(sort_by, Sequence)
+        or not all(isinstance(name, str) for name in sort_by)
+    ):
+        raise ProgramError(
+            f"sort_by={sort_by!r} is not a list of columns", hint='write sort_by=["user", "at"]'
+        )
+    return tuple(sort_by)
+
+
 def check_store(location: str, format: str) -> None:
     """Raise ConfigurationError if workers and driver cannot write a table at a path or URL."""
     if (scheme := scheme_of(location)) not in _SCHEMES:
@@ -49,6 +63,8 @@ class TableLogSink(Sink):
 
     partition_by: tuple[str, ...]
     evolve: bool
+    sort_by: tuple[str, ...] = ()
+    """Columns by which the rows of each data file are sorted."""
     compact: Compaction | None = None
     """Policy by which small data files are merged."""
     expire: VersionExpiry | None = None
@@ -79,7 +95,8 @@ class TableLogSink(Sink):
         return replace(self, key=tuple(key), gone=delete)
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> Self:
-        return replace(self, target=self.found(self.columns_of(schema)))
+        target = self.found(self.columns_of(schema))
+        return replace(self, target=replace(target, sort_by=self.sort_by))
 
     def checked_target(self) -> Any:
         """Return the table. Raises ConfigurationError if the sink is not prepared."""
@@ -100,8 +117,11 @@ class TableLogSink(Sink):
 
     def validate(self, schema: pa.Schema) -> None:
         stored = self.stored_columns(schema)
-        for name in self.key:
-            check_column(stored, "key", name, lambda kind: not pa.types.is_nested(kind), "a plain type")
+        for argument, names in (("key", self.key), ("sort_by", self.sort_by)):
+            for name in names:
+                check_column(
+                    stored, argument, name, lambda kind: not pa.types.is_nested(kind), "a plain type"
+                )
 
     def stored_columns(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns of a new table for rows of a schema."""

@@ -34,6 +34,8 @@ class TableTarget(RedactedRepr, ABC):
     """Columns of the stream, with the table's types."""
     key: tuple[str, ...] = ()
     """Key of upserts; empty to append rows."""
+    sort_by: tuple[str, ...] = ()
+    """Columns by which the rows of each data file are sorted."""
     gone: str | None = None
     """Boolean column of a changelog, after the others: where it is true, the row with the same key is
     deleted. The table does not have it."""
