@@ -25,6 +25,7 @@ WALL_TIME = {
     "ops/control/driver_note.py": "the time of a renewal, for display",
     "ops/control/job_list.py": "the time of the question, for display",
     "ops/control/registry.py": "the time of the end, for display",
+    "ops/openlineage/emitter.py": "the time of an event, for display",
     "ops/control/standby_driver.py": "the time of the start, for display",
     "ops/dashboard/access.py": "times of audit entries, for display",
     "ops/dashboard/served_jobs.py": "the time of the answer, for display",
