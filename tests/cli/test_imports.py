@@ -45,6 +45,7 @@ WINGS = {
         for name in (
             "iceberg",
             "kafka",
+            "lancedb",
             "kinesis",
             "listener",
             "mongodb",

@@ -65,6 +65,7 @@ def test_no_connector_shows_credentials() -> None:
         "mysql",
         "sql_database",
         "duckdb",
+        "lancedb",
         "redis",
         "mqtt",
         "nats",

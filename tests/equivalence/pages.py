@@ -57,6 +57,7 @@ ELSEWHERE = {
     "and checks the rows",
     "docs/sql-databases.md": "its job writes a file: tests/docs/test_sql_databases.py runs it",
     "docs/duckdb.md": "its job writes a file: tests/docs/test_duckdb.py runs it",
+    "docs/lancedb.md": "its job writes a folder: tests/docs/test_lancedb.py runs it",
     "docs/mysql.md": "its job reads a real server: tests/docs/test_mysql.py runs it",
     "docs/formats.md": "its jobs write and read a real broker: tests/docs/test_formats.py runs them",
     "docs/coming-from.md": "its programs are held to timelines: tests/docs/test_coming_from.py "

@@ -394,6 +394,8 @@ ASKS_NOBODY = {
     "StagedRowsCommitter": "made of a RetryingSession, as PostgresSink",
     "LedgerCommitter": "made of a DatabaseSession, as SqlDatabaseSink",
     "OwnEpochsCommitter": "a LedgerCommitter",
+    "LanceDbSink": "`TABLE_CALL`, made by LoneCalls (test_bounded_calls.py)",
+    "LanceDbCommitter": "as LanceDbSink",
     "DuckDbSink": "its file is local: a held lock is bounded in tests/connectors/duckdb",
     "DuckDbSource": "its file is local, as that of DuckDbSink",
     "DuckDbLookup": "its file is local, as that of DuckDbSink",
@@ -516,6 +518,7 @@ USERS = {
     "declares its calls": {
         "connectors/cassandra/client.py",
         "connectors/duckdb/database_file.py",
+        "connectors/lancedb/vector_store.py",
         "connectors/calls/file_systems.py",
         "connectors/delta/delta_table.py",
         "connectors/mysql/server_login.py",
