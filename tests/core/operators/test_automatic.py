@@ -98,6 +98,15 @@ def test_compiled_code_may_be_left_at_any_call(
     assert forms.returned > 1
 
 
+def test_small_batches_are_interpreted_again(forms: Forms, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = interpreted(lambda: outcome(Everything(), 5))
+    monkeypatch.setattr(automatic_core, "_LARGE_BATCH", 7)
+    monkeypatch.setattr(automatic_core, "_SMALL_BATCHES", 1)
+    # The last batch is the only one that is small.
+    assert outcome(Everything(), 5) == plain
+    assert (forms.taken, forms.returned) == (1, 1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_random_functions_have_the_same_results(

@@ -34,8 +34,11 @@ ENOUGH_ROWS = 100_000
 """Number of rows, in large batches, after which a function is compiled. That costs seconds, so it must
 not happen in jobs that end soon."""
 
-_LARGE_BATCH = 64
+_LARGE_BATCH = 256
 """Number of rows from which on a batch costs less in compiled code, whose calls have a fixed cost."""
+
+_SMALL_BATCHES = 1000
+"""Number of successive smaller batches after which a function is interpreted again."""
 
 
 class NeedsPython(Exception):  # noqa: N818 - the interpreted form continues
@@ -107,6 +110,8 @@ class AutomaticCore(ProcessCore):
         self._rows_left: int | None = ENOUGH_ROWS
         """Number of rows until the function is compiled; None if that is under way or done, or if it
         remains interpreted."""
+        self._small_batches = 0
+        """Number of small batches since the last large one."""
         self._spec, self._methods = spec, methods
         self.ctx, self.function = ctx, python.function
         self.codec, self.codecs = python.codec, python.codecs
@@ -140,10 +145,13 @@ class AutomaticCore(ProcessCore):
     def _choose(self, rows: int = 0) -> TentativeCore | None:
         """Return the compiled form, if it is to make the next calls. `rows` is the number of rows that
         have arrived for them."""
+        self._small_batches = 0 if rows >= _LARGE_BATCH else self._small_batches + (rows > 0)
         if self._compiled is not None:
-            if self._code is not None and self._code.holds():
+            small = self._small_batches >= _SMALL_BATCHES
+            if self._code is not None and self._code.holds() and not small:
                 return self._compiled
             self._return_to_python()
+            self._rows_left = ENOUGH_ROWS if small else None
         elif self._work is not None and self._work.done():
             self._take_over(self._work)
         elif self._rows_left is not None and rows >= _LARGE_BATCH:
