@@ -80,6 +80,7 @@ _SERVERS = (
     "nats",
     "opensearch",
     "postgres",
+    "pulsar",
     "rabbitmq",
     "redis",
     "servers",
@@ -259,6 +260,17 @@ def aws_emulator() -> Iterator[Any]:
     from rheos.testing.servers import KinesisServer
 
     yield from running(KinesisServer())
+
+
+@pytest.fixture(scope="session")
+def pulsar_server() -> Iterator[Any]:
+    """Run a Pulsar server for all tests (`PulsarServer`), each with its own topics. A test that kills
+    it starts it again."""
+    pytest.importorskip("pulsar", reason="the extra rheos[pulsar] is not installed")
+    from rheos.testing.servers import PulsarServer
+
+    settings = {"brokerDeduplicationEnabled": "true"}
+    yield from running(PulsarServer(with_token=True, settings=settings))
 
 
 @pytest.fixture(scope="session")

@@ -54,6 +54,7 @@ WINGS = {
             "nats",
             "opensearch",
             "postgres",
+            "pulsar",
             "rabbitmq",
             "redis",
             "socket",

@@ -55,6 +55,11 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "mysql.changes": {"table": "visits", "url": "mysql://127.0.0.1:1/x"},
     "nats.source": {"url": "nats://127.0.0.1:1", "stream": "VISITS", "format": rh.formats.json()},
     "postgres.changes": {"table": "visits", "url": "postgresql://127.0.0.1:1/x"},
+    "pulsar.source": {
+        "url": "pulsar://127.0.0.1:1",
+        "topic": "visits",
+        "format": rh.formats.json(),
+    },
     "rabbitmq.source": {
         "url": "amqp://127.0.0.1:1",
         "queue": "visits",

@@ -71,6 +71,7 @@ def test_no_connector_shows_credentials() -> None:
         "nats",
         "rabbitmq",
         "sqs",
+        "pulsar",
         "opensearch",
         "cassandra",
         "clickhouse",

@@ -79,6 +79,7 @@ SEARCHES = {
     "replacingmergetree": "clickhouse.html",
     "resume token": "mongodb.html",
     "amqp": "rabbitmq.html",
+    "pulsar": "pulsar.html",
     "webhook": "web.html",
     "sql": "sql.html",
     "pattern": "patterns.html",

@@ -53,6 +53,7 @@ ELSEWHERE = {
     "docs/kinesis.md": "its job reads and writes an emulator: tests/docs/test_kinesis.py runs it",
     "docs/mongodb.md": "its job never ends: tests/docs/test_mongodb.py runs it on a server",
     "docs/nats.md": "its job reads and writes a real server: tests/docs/test_nats.py runs it",
+    "docs/pulsar.md": "its job reads and writes a real server: tests/docs/test_pulsar.py runs it",
     "docs/postgres.md": "its job reads and writes a real server: tests/docs/test_postgres.py runs it "
     "and checks the rows",
     "docs/sql-databases.md": "its job writes a file: tests/docs/test_sql_databases.py runs it",

@@ -41,6 +41,7 @@ LOGGERS_OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "pika": ("pika",),
     "psycopg": ("psycopg",),
     "pymongo": ("pymongo", "rheos.mongodb"),
+    "pulsar": ("rheos.pulsar",),
     "pymysql": ("pymysql",),
     "py4j": ("py4j",),
     "pyspark": ("pyspark", "rheos.jvm"),

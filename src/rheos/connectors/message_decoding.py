@@ -79,6 +79,11 @@ class PayloadDecoding:
                     f"is {kind}",
                     hint=f"declare it as {kind}",
                 )
+            elif name in optional and not rows.field(column).nullable:
+                raise SchemaError(
+                    f"the column {column!r} is not nullable, but a message may have no {name}",
+                    hint="declare it so that it may be null",
+                )
         return cls(format, rows, payload, wanted, on_error)
 
     def decoder(self) -> Decoder:
@@ -89,7 +94,7 @@ class PayloadDecoding:
         self,
         name: str,
         numbers: Numbers,
-        payloads: Sequence[bytes],
+        payloads: Sequence[bytes | None],
         field: Callable[[str], pa.Array],
         decoder: Decoder,
         before: MessagePosition,

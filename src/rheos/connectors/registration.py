@@ -100,6 +100,7 @@ CONNECTORS = PlugInRegistry(
         "rabbitmq": "rheos.connectors.rabbitmq.registration:CONNECTOR",
         "sqs": "rheos.connectors.sqs.registration:CONNECTOR",
         "kinesis": "rheos.connectors.kinesis.registration:CONNECTOR",
+        "pulsar": "rheos.connectors.pulsar.registration:CONNECTOR",
         "http": "rheos.connectors.http.registration:CONNECTOR",
         "socket": "rheos.connectors.socket.registration:CONNECTOR",
         "opensearch": "rheos.connectors.opensearch.registration:CONNECTOR",

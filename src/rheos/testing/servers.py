@@ -26,6 +26,7 @@ from rheos.ops.servers.mqtt import MosquittoServer
 from rheos.ops.servers.nats import NatsServer
 from rheos.ops.servers.opensearch import OpenSearchNode
 from rheos.ops.servers.postgres import PostgresServer
+from rheos.ops.servers.pulsar import PulsarServer
 from rheos.ops.servers.rabbitmq import RabbitmqServer
 from rheos.ops.servers.redis import RedisServer
 from rheos.ops.servers.server import Server, development_server, server_names
@@ -43,6 +44,7 @@ __all__ = [
     "NatsServer",
     "OpenSearchNode",
     "PostgresServer",
+    "PulsarServer",
     "RabbitmqServer",
     "RedisServer",
     "Server",

@@ -104,6 +104,22 @@ def aws(port: int) -> dict[str, Any]:
     }
 
 
+def pulsar_source(port: int) -> Source:
+    return rh.pulsar.source(
+        f"pulsar://127.0.0.1:{port}",
+        topic="t",
+        format=rh.formats.json(),
+        schema={"a": int},
+        retry_for="0s",
+    )
+
+
+def pulsar_sink(port: int) -> Sink:
+    return rh.pulsar.sink(
+        f"pulsar://127.0.0.1:{port}", topic="t", format=rh.formats.json(), retry_for="0s"
+    )
+
+
 def nats_source(port: int) -> Source:
     return rh.nats.source(
         f"nats://127.0.0.1:{port}",
@@ -266,6 +282,11 @@ CASES: dict[str, dict[str, Case]] = {
     "SqsSink": {
         "prepared": lambda port: prepared(rh.sqs.sink("q", **aws(port))),
         "written": lambda port: written(rh.sqs.sink("q", **aws(port))),
+    },
+    "PulsarSource": {"splits": lambda port: pulsar_source(port).splits()},
+    "PulsarSink": {
+        "prepared": lambda port: prepared(pulsar_sink(port)),
+        "written": lambda port: written(pulsar_sink(port)),
     },
     "NatsSource": {"splits": lambda port: nats_source(port).splits()},
     "NatsSink": {
@@ -468,6 +489,7 @@ LIBRARIES = {
     "nats",
     "paho",
     "pika",
+    "pulsar",
     "opentelemetry.exporter",
     "psycopg",
     "pymongo",
@@ -500,6 +522,7 @@ USERS = {
         "connectors/nats/client_options.py",
         "connectors/mqtt/client_options.py",
         "connectors/rabbitmq/client_options.py",
+        "connectors/pulsar/client_options.py",
         "connectors/postgres/connection.py",
         "connectors/redis/client_options.py",
         "connectors/sql_database/address.py",

@@ -32,7 +32,6 @@ from rheos.core.errors import ConfigurationError
 from rheos.core.known_names import names_hint
 
 HOST = "127.0.0.1"
-_READY_WITHIN_S = 120.0
 _ENDED_WITHIN_S = 60.0
 _FROZEN_WITHIN_S = 5.0
 _LOOK_EVERY_S = 0.02
@@ -56,6 +55,8 @@ class Server(ABC):
     """Text that appears in the server's output once it serves."""
     port_taken: ClassVar[str] = "Address already in use"
     """Text that appears in the server's output if another process listens at its port."""
+    ready_within_s: ClassVar[float] = 120.0
+    """Seconds within which it must be ready."""
     ends_by: ClassVar[signal.Signals] = signal.SIGTERM
     """Signal that shuts the server down cleanly."""
 
@@ -208,7 +209,7 @@ class Server(ABC):
             # Ctrl-C in the terminal reaches only the starter, which then ends the server cleanly.
             start_new_session=True,
         )
-        deadline = time.monotonic() + _READY_WITHIN_S
+        deadline = time.monotonic() + self.ready_within_s
         while True:
             has_ended = self._keeper.poll() is not None
             output = self._new_output(before)
@@ -218,7 +219,7 @@ class Server(ABC):
                 return output
             if time.monotonic() > deadline:
                 self.kill()
-                return f"{output}\nit was not ready after {_READY_WITHIN_S:g} s"
+                return f"{output}\nit was not ready after {self.ready_within_s:g} s"
             time.sleep(_LOOK_EVERY_S)
 
     def _new_output(self, since: int) -> str:
