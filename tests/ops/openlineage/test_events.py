@@ -111,6 +111,8 @@ def test_connectors_name_their_datasets() -> None:
         (rh.sql_database.sink("t", url="sqlite:////x/a.db"), "sqlite:/x/a.db", "t"),
         (rh.duckdb.sink("t", path="/x/a.duckdb"), "duckdb:/x/a.duckdb", "main.t"),
         (rh.files.sink("s3://lake/shop/", format="parquet"), "s3://lake", "shop"),
+        (rh.clickhouse.sink("shop.t", url="http://a:b@h:8123"), "clickhouse://h:8123", "shop.t"),
+        (rh.mongodb.sink("t", url="mongodb://a:b@h:27017/d", id="id"), "mongodb://h:27017", "d.t"),
         (rh.delta.sink("/lake/shop"), "file", "/lake/shop"),
         (rh.iceberg.sink("shop.t", catalog=catalog), "https://catalog.example", "shop.t"),
         (rh.redis.sink("redis://:b@h:6379/0", key="user:{id}"), "redis://h:6379/0", "user:{id}"),

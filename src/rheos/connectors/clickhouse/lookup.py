@@ -19,6 +19,7 @@ from rheos.connectors.clickhouse.session import (
 )
 from rheos.connectors.clickhouse.target_table import TableName, found_table
 from rheos.connectors.keyed_rows import LookupRows, is_comparable
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import InputError, ProgramError, SchemaError
@@ -183,6 +184,10 @@ class ClickhouseLookup(Lookup):
             f"SELECT {', '.join(self.selected)} FROM {self.table.sql}{final} "
             f"WHERE ({names}) IN ({values}) LIMIT {MAX_FOUND + 1} FORMAT ArrowStream"
         )
+
+    def datasets(self) -> Sequence[Dataset]:
+        place = self.server.address.partition("://")[2]
+        return server_datasets("clickhouse", place, [self.table])
 
     def describe(self) -> str:
         return f"ClickHouse table {self.table} at {self.server.address}, by {', '.join(self.keys)}"

@@ -16,6 +16,7 @@ from rheos.connectors.outage_patience import Patience
 from rheos.connectors.spilling import Count, SpillingSink, SpillingWriter, TargetDelivery
 from rheos.connectors.sql_database.row_checks import RowChecks
 from rheos.core.connectors.contract import SinkContext, SinkWriter
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.schemas import check_changes_key, check_column
 from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
 from rheos.core.protocol.durations import duration_ms
@@ -152,6 +153,10 @@ class ClickhouseSink(SpillingSink):
         if self.target is None:
             raise ConfigurationError(f"the runtime must inspect {self.describe()} before it is written")
         return self.target
+
+    def datasets(self) -> Sequence[Dataset]:
+        place = self.server.address.partition("://")[2]
+        return server_datasets("clickhouse", place, [self.table])
 
     def describe(self) -> str:
         how = f"upserts by {', '.join(self.key)}" if self.key else "appended"

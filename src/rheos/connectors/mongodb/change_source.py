@@ -21,6 +21,7 @@ from rheos.connectors.mongodb.document_rows import DocumentRows, Known
 from rheos.connectors.mongodb.session import LOGGER, MongodbAddress, MongodbSession, client
 from rheos.connectors.outage_patience import Patience
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ConfigurationError, ProgramError, SchemaError
 from rheos.core.protocol.durations import duration_ms
@@ -150,6 +151,9 @@ class MongodbChanges(Source):
         else:
             at = DocumentPosition.decode(position)
         return ChangeReading(self.of, at, ctx).start()
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [self.of.server.dataset(self.of.rows.collection)]
 
     def describe(self) -> str:
         return f"MongoDB collection {self.of.rows.collection} at {self.of.server.address}"

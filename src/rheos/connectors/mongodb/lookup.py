@@ -12,6 +12,7 @@ import pyarrow as pa
 from rheos.connectors.keyed_rows import LookupRows
 from rheos.connectors.mongodb.documents import documents, rows_of
 from rheos.connectors.mongodb.session import MongodbAddress, MongodbSession, bson, client
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import InputError, ProgramError, SchemaError
@@ -99,6 +100,9 @@ class MongodbLookup(Lookup):
 
     def open(self, ctx: LookupContext) -> LookupClient:
         return _MongodbClient(self)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [self.server.dataset(self.collection)]
 
     def describe(self) -> str:
         return (

@@ -16,6 +16,7 @@ from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.client_options import checked_options
 from rheos.connectors.mongodb.registration import CONNECTOR
 from rheos.connectors.urls import url_parts
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
 from rheos.core.redaction import without
 
@@ -70,6 +71,11 @@ class MongodbAddress:
     def address(self) -> str:
         """Return hosts and database, without user and password."""
         return f"{urlsplit(self.url).netloc.rpartition('@')[2]}/{self.database}"
+
+    def dataset(self, collection: str) -> Dataset:
+        """Return the name of a collection for catalogs."""
+        hosts, _, _ = self.address.partition("/")
+        return server_datasets("mongodb", hosts, [f"{self.database}.{collection}"])[0]
 
     def connected(self) -> Any:
         """Return a client, which connects when it is used."""

@@ -20,6 +20,7 @@ from rheos.connectors.mongodb.session import (
 )
 from rheos.connectors.outage_patience import Patience
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.schemas import check_changes_key, check_column, shorten, shown_row
 from rheos.core.errors import InputError, ProgramError, UnavailableError
 from rheos.core.protocol.durations import duration_ms
@@ -133,6 +134,9 @@ class MongodbSink(SpillingSink):
 
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         return MongodbDelivery(self, count, patience_ms)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [self.server.dataset(self.collection)]
 
     def describe(self) -> str:
         return f"MongoDB collection {self.collection} at {self.server.address}"
