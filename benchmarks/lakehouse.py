@@ -32,8 +32,8 @@ from rheos.testing import chaos
 from rheos.testing.servers import MariadbServer
 
 KILLED = (Fault.WORKERS, Fault.DRIVER, Fault.SERVER)
-_LOOK_EVERY_S = 3.0
-_EQUAL_WITHIN_S = 300.0
+_LOOK_EVERY_S = 5.0
+_EQUAL_WITHIN_S = 900.0
 
 
 class KilledDatabase(StruckServer):
@@ -83,8 +83,13 @@ class Outcome:
 class _Drained:
     """Whether the client has ended and both tables equal the database, or time is up."""
 
-    def __init__(self, client: threading.Thread, compare: Callable[[], Mapping[str, Copy]]) -> None:
-        self._client, self._compare = client, compare
+    def __init__(
+        self,
+        client: threading.Thread,
+        compare: Callable[[], Mapping[str, Copy]],
+        log: Callable[[str], object],
+    ) -> None:
+        self._client, self._compare, self._log = client, compare, log
         self._ended_at: float | None = None
         self._look_at = 0.0
         self.behind_s = 0.0
@@ -98,6 +103,8 @@ class _Drained:
         self.found = self._compare()
         self.behind_s = now - self._ended_at
         self._look_at = time.monotonic() + _LOOK_EVERY_S
+        left = ", ".join(f"{name} lacks {copy.missing:,}" for name, copy in self.found.items())
+        self._log(f"{self.behind_s:8.1f} s  after the last change: {left}")
         equal = all(copy.is_equal for copy in self.found.values())
         return equal or self.behind_s > _EQUAL_WITHIN_S
 
@@ -125,7 +132,7 @@ def run(
         orders, stopped = Orders(server.url, rows, seed), threading.Event()
         orders.create()
         client = threading.Thread(target=orders.change, args=(changes, per_s, stopped), daemon=True)
-        drained = _Drained(client, lambda: copies(server.url, folder))
+        drained = _Drained(client, lambda: copies(server.url, folder), log)
         plan = chaos.Plan(
             [sys.executable, "-m", "benchmarks.lakehouse_job", str(folder)],
             faults=frozenset(KILLED),

@@ -16,6 +16,7 @@ from rheos.runtimes.job import JobState
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.store import StoreFolder
+from rheos.runtimes.views import checkpoint_reads
 from rheos.runtimes.views import reader as reading
 from rheos.runtimes.views.answers import MAX_PAGE_ROWS, ViewRequest
 from rheos.runtimes.views.files import FileCache
@@ -26,7 +27,7 @@ CRASHES = Faults(crash_slot=2.0, crash_driver=1.0, store_error=0.05, lose_messag
 
 
 def entries(job: SimulatedJob) -> tuple[CheckpointCompleted, ...]:
-    return tuple(job.master.views._retained())
+    return tuple(job.master.views.reads.retained())
 
 
 def reader_of(job: SimulatedJob, *, cache: int = 0, **options: Any) -> ViewReader:
@@ -123,7 +124,7 @@ def test_views_are_read_after_a_restore_at_another_parallelism() -> None:
 def test_pages_of_any_size_are_the_whole_scan(
     monkeypatch: pytest.MonkeyPatch, at_once: int, limit: int
 ) -> None:
-    monkeypatch.setattr(reading, "_ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr(checkpoint_reads, "ROWS_AT_ONCE", at_once)
     reader = PAGED()
     rows = scanned(reader, "raw", limit=limit)
     assert rows == scanned(reader, "raw")
@@ -142,7 +143,7 @@ PAGED = _once(_paged)
 
 
 def test_a_page_ends_early_if_it_is_large_or_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(checkpoint_reads, "ROWS_AT_ONCE", 1)
     job = started(rows=150)
     job.wait()
     now = iter(range(0, 1000, 6))

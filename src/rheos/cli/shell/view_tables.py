@@ -9,7 +9,8 @@ from rheos.api.environment import Environment
 from rheos.api.time_to_live import FOREVER
 from rheos.connectors.collection import CollectionSource
 from rheos.core.errors import CheckpointError
-from rheos.ops.views.job_views import JobViews, ViewRows
+from rheos.ops.views.job_views import JobViews
+from rheos.ops.views.view_rows import ViewRows
 
 
 class ViewTables:

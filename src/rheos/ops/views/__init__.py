@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @located_at_call
 def query(job: JobHandle | str) -> JobViews:
-    """Open the materialized views of a job, to read their rows.
+    """Open the materialized views and the keyed state of a job, to read their rows.
 
     ```python
     pages = rh.query("shop").view("pages")
@@ -25,7 +25,7 @@ def query(job: JobHandle | str) -> JobViews:
             its checkpoint directory, running or not, as JOB@DIRECTORY, or the folder of a savepoint.
 
     Returns:
-        The views. Each read sees the newest checkpoint.
+        The views and states. Each read sees the newest checkpoint.
 
     Raises:
         ConfigurationError: No job and no savepoint has this name.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -16,15 +14,18 @@ from rheos.core.protocol.plain_values import plain_value
 from rheos.core.safe_strings import shown
 from rheos.core.site import located_at_call
 from rheos.ops.control.commands import JobClient
+from rheos.ops.control.processes import this_process
+from rheos.ops.control.registry import JobRecord, Registry
 from rheos.ops.control.running_jobs import find_running
-from rheos.ops.control.stored_views import stored_views
+from rheos.ops.control.stored_views import stored_views, views_in
+from rheos.ops.views.state_reads import KeyedState
+from rheos.ops.views.view_rows import MAX_SCAN_ROWS, ViewRows
 from rheos.runtimes.job_handle import JobHandle
 from rheos.runtimes.views.answers import MAX_PAGE_ROWS, ViewInfo, ViewPage, ViewRequest
+from rheos.runtimes.views.checkpoint_reads import CheckpointReads
 
 T = TypeVar("T")
 
-MAX_SCAN_ROWS = 1_000_000
-"""Maximum number of rows of a scan without a limit."""
 _TRIES = 5
 """Number of times that a scan begins, if its checkpoint is replaced before its end."""
 
@@ -35,17 +36,6 @@ class ViewSource(Protocol):
     def views(self) -> Sequence[ViewInfo]: ...
 
     def view_page(self, asked: ViewRequest) -> ViewPage: ...
-
-
-@dataclass(frozen=True)
-class ViewRows:
-    """Rows of a view, all of one checkpoint."""
-
-    table: pa.Table
-    checkpoint: int
-    """Number of the checkpoint."""
-    completed: datetime
-    """Time at which the checkpoint completed."""
 
 
 class JobView:
@@ -180,10 +170,32 @@ class JobView:
 
 
 class JobViews:
-    """The materialized views of a job."""
+    """The materialized views of a job, and the states of its operators."""
 
-    def __init__(self, source: ViewSource) -> None:
+    def __init__(self, source: ViewSource, reads: Callable[[], CheckpointReads]) -> None:
         self._source = source
+        self._reads = reads
+        """Returns the job's checkpoints. Raises ConfigurationError if it keeps none."""
+
+    @located_at_call
+    def state(self, operator: str, state: str | None = None) -> KeyedState:
+        """Return a keyed state of an operator.
+
+        ```python
+        print(rh.query(job).state("totals").get("ada").table)
+        ```
+
+        Args:
+            operator: Its uid, or its name if only one operator has it.
+            state: Name of the state, if the operator has several.
+
+        Returns:
+            The state. Each read sees the newest checkpoint.
+
+        Raises:
+            ConfigurationError: The job keeps no checkpoints that can be read from here.
+        """
+        return KeyedState(self._reads(), operator, state)
 
     def views(self) -> Sequence[ViewInfo]:
         """Return the views with their columns and keys. Raise CheckpointError if the job has no
@@ -245,16 +257,35 @@ class JobViews:
 
 
 def opened(job: JobHandle | str) -> JobViews:
-    """Return the views of a job; see `rh.query`."""
+    """Return the views and states of a job; see `rh.query`."""
     if isinstance(job, JobHandle):
-        return JobViews(job)
+        return JobViews(job, _own_reads)
     try:
-        return JobViews(JobClient(find_running(job)))
+        record = find_running(job)
     except ConfigurationError:
         stored = stored_views(job)
         if stored is None:
             raise
-        return JobViews(stored)
+        return JobViews(stored, lambda: stored.reads)
+    return JobViews(JobClient(record), lambda: _reads_of(record))
+
+
+def _own_reads() -> CheckpointReads:
+    own = [each for each in Registry().records() if each.process == this_process()]
+    if len(own) != 1:
+        raise ConfigurationError(
+            f"this process runs {len(own)} jobs", hint="pass the name of the job instead of its handle"
+        )
+    return _reads_of(own[0])
+
+
+def _reads_of(record: JobRecord) -> CheckpointReads:
+    if record.checkpoint_dir is None:
+        raise ConfigurationError(
+            f"the job {record.job!r} has no checkpoint directory that can be read from here",
+            hint="start it with --checkpoint-dir",
+        )
+    return views_in(record.job, record.checkpoint_dir).reads
 
 
 def _rows(page: ViewPage) -> ViewRows:

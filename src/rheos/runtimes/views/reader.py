@@ -12,9 +12,7 @@ later page is refused: it never mixes two checkpoints.
 from __future__ import annotations
 
 import re
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,41 +22,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
-from rheos.core.checkpoint.restored_state import read_part
-from rheos.core.errors import CheckpointError, ConfigurationError, TransportError
+from rheos.core.errors import ConfigurationError
 from rheos.core.graph.nullable_names import absence_name, value_name
 from rheos.core.known_names import names_hint
 from rheos.core.operators.joins.table_side import any_value
 from rheos.core.operators.view import ROWS, ViewColumn, current_rows, view_columns
-from rheos.core.protocol.ids import CheckpointId, OperatorId
-from rheos.core.protocol.key_groups import group_range
+from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.ports import Store
 from rheos.core.protocol.shown_rows import rows_values
-from rheos.core.protocol.snapshots import IN_FLIGHT, StateHandle
+from rheos.core.protocol.snapshots import StateHandle
 from rheos.core.state import format as state_format
 from rheos.core.state.key_groups import key_groups
 from rheos.core.state.parts import GROUP
 from rheos.runtimes.views.answers import MAX_PAGE_ROWS, ViewInfo, ViewPage, ViewRequest
+from rheos.runtimes.views.checkpoint_reads import (
+    TRIES,
+    WITHIN_S,
+    CheckpointReads,
+    GoneError,
+    chunks,
+)
 from rheos.runtimes.views.conditions import ViewCondition, conditions_of
 from rheos.runtimes.views.files import FileCache
 from rheos.runtimes.views.values import key_values
 
-WITHIN_S = 20.0
-"""Maximum time of a read."""
 _PAGE_BYTES = 16 << 20
 """Bytes of Arrow after which a page ends early."""
-_ROWS_AT_ONCE = 1 << 16
-"""Number of stored rows that a scan reads at a time, approximately; at least one key group."""
 _NUMBER = "__number"
 """Column with the number of a row among those of its key group."""
-_TRIES = 3
-_REMEMBERED = 16
-"""Number of checkpoints whose scans can continue from the cache after retention has dropped them."""
 _TOKEN = re.compile(r"(\d{1,18})-(\d{1,6})-(\d{1,18})")
-
-
-class _GoneError(CheckpointError):
-    """A file of the checkpoint no longer exists."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +120,7 @@ class ViewReader:
         cache: FileCache | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store = store
-        self._retained = retained
-        self._cache = FileCache() if cache is None else cache
-        self._now_s = now_s
-        self._read: OrderedDict[CheckpointId, CheckpointCompleted] = OrderedDict()
-        self._lock = threading.Lock()
+        self.reads = CheckpointReads(store, retained, cache, now_s)
 
     def views(self) -> list[ViewInfo]:
         """Return the views of the newest readable checkpoint.
@@ -141,7 +128,7 @@ class ViewReader:
         Raises:
             CheckpointError: No checkpoint can be read.
         """
-        return [view.info() for view in _views(self._entry(None))]
+        return [view.info() for view in _views(self.reads.entry(None))]
 
     def view_page(self, asked: ViewRequest) -> ViewPage:
         """Return the rows of a key, or one page of a scan.
@@ -159,64 +146,24 @@ class ViewReader:
                 hint=f"ask for up to {MAX_PAGE_ROWS} rows, and continue with the token of the page",
             )
         number, position = _continued(asked)
-        for tries_left in reversed(range(_TRIES)):
-            entry = self._entry(number)
+        for tries_left in reversed(range(TRIES)):
+            entry = self.reads.entry(number)
             try:
                 page = self._page(_view(entry, asked.view), asked, position)
-            except _GoneError:
+            except GoneError:
                 if number is not None:
-                    raise self._gone_error(number) from None
+                    raise self.reads.gone_error(number) from None
                 if not tries_left:
                     raise
                 continue
-            self._remember(entry)
+            self.reads.remember(entry)
             return page
         raise AssertionError("unreachable")
-
-    # --- checkpoints ----------------------------------------------------------------------------------
-
-    def _entry(self, number: int | None) -> CheckpointCompleted:
-        """Return a checkpoint: the newest if `number` is None."""
-        retained = self._retained()
-        if number is not None:
-            known = {entry.checkpoint: entry for entry in retained}
-            with self._lock:
-                found = known.get(CheckpointId(number)) or self._read.get(CheckpointId(number))
-            if found is None:
-                raise self._gone_error(number)
-            return found
-        if not retained:
-            raise CheckpointError(
-                "the job has no checkpoint yet, so its views cannot be read",
-                hint="wait for the first one: `rheos checkpoints` lists them",
-            )
-        whole = [entry for entry in retained if not _has_rows_in_flight(entry)]
-        if not whole:
-            raise CheckpointError(
-                "the job's checkpoints have overtaken rows, so its views are not up to date in them",
-                hint="wait until the backpressure ends, or remove unaligned_after from the settings",
-            )
-        return whole[-1]
-
-    def _gone_error(self, number: int) -> CheckpointError:
-        known = ", ".join(str(entry.checkpoint) for entry in self._retained())
-        return CheckpointError(
-            f"checkpoint {number} is gone, because newer ones have replaced it",
-            hint=f"start the scan again (the checkpoints are {known or 'none'}), or keep more of them: "
-            "rh.Checkpoints(retain=...)",
-        )
-
-    def _remember(self, entry: CheckpointCompleted) -> None:
-        with self._lock:
-            self._read[entry.checkpoint] = entry
-            self._read.move_to_end(entry.checkpoint)
-            while len(self._read) > _REMEMBERED:
-                self._read.popitem(last=False)
 
     # --- rows -----------------------------------------------------------------------------------------
 
     def _page(self, view: _View, asked: ViewRequest, position: _Position) -> ViewPage:
-        deadline_s = self._now_s() + WITHIN_S
+        deadline_s = self.reads.now_s() + WITHIN_S
         columns = _chosen(view, asked.columns)
         conditions = [] if asked.where is None else conditions_of(asked.where, view.names)
         after: _Position | None = None
@@ -267,7 +214,7 @@ class ViewReader:
         """
         found: list[pa.Table] = []
         size, left = 0, limit
-        for handles, groups in _chunks(view, position.group):
+        for handles, groups in chunks(view.entry, view.operator, view.handles, position.group):
             rows = _numbered(self._rows(view, handles, groups, deadline_s))
             rows = _filtered(rows.filter(_select_from(rows, position)), conditions)
             found.append(rows.slice(0, left))
@@ -276,7 +223,7 @@ class ViewReader:
                 return pa.concat_tables(found), _Position(*after)
             left -= rows.num_rows
             size += rows.nbytes
-            is_late = self._now_s() > deadline_s - WITHIN_S / 2
+            is_late = self.reads.now_s() > deadline_s - WITHIN_S / 2
             if groups.stop < view.entry.max_parallelism and (not left or size > _PAGE_BYTES or is_late):
                 return pa.concat_tables(found), _Position(groups.stop)
         return pa.concat_tables(found), None
@@ -287,44 +234,19 @@ class ViewReader:
         """Return the current rows of key groups, and the column of their groups."""
         parts = []
         for handle in handles:
-            data = self._bytes(handle, deadline_s)
+            data = self.reads.part(handle, deadline_s)
             parts.append(state_format.decode(data, groups))
         return current_rows(parts, view.names)
-
-    def _bytes(self, handle: StateHandle, deadline_s: float) -> bytes:
-        if not handle.path:
-            return read_part(self._store, handle)
-        data = self._cache.get(handle.path)
-        if data is None:
-            if self._now_s() > deadline_s:
-                raise TransportError(
-                    f"the view was not read within {WITHIN_S:g} s",
-                    hint="the store is slow: try again, when more files are in the driver's memory",
-                )
-            try:
-                data = read_part(self._store, handle)
-            except CheckpointError as error:
-                if isinstance(error.__cause__, FileNotFoundError):
-                    raise _GoneError(error.what, hint=error.hint) from error
-                raise
-            self._cache.put(handle.path, data)
-        return data
 
     def _keep_files(self, view: _View, deadline_s: float) -> None:
         """Read all files of a view, if they fit in the cache and time is left, so that its scan can
         continue after retention has deleted them."""
-        if 2 * sum(handle.size_bytes for handle in view.handles) > self._cache.most_bytes:
+        if 2 * sum(handle.size_bytes for handle in view.handles) > self.reads.cache.most_bytes:
             return
         for handle in view.handles:
-            if self._now_s() > deadline_s - WITHIN_S / 2:
+            if self.reads.now_s() > deadline_s - WITHIN_S / 2:
                 return
-            self._bytes(handle, deadline_s)
-
-
-def _has_rows_in_flight(entry: CheckpointCompleted) -> bool:
-    """Return whether the checkpoint's barriers have overtaken rows. Then the views do not contain all
-    rows that the sources have read."""
-    return any(handle.state.startswith(IN_FLIGHT) and handle.rows for handle in entry.handles)
+            self.reads.part(handle, deadline_s)
 
 
 def _views(entry: CheckpointCompleted) -> Iterator[_View]:
@@ -358,19 +280,6 @@ def _continued(asked: ViewRequest) -> tuple[int | None, _Position]:
             hint="pass the token of the previous page, with the same view and condition, and no key",
         )
     return int(token[1]), _Position(int(token[2]), int(token[3]))
-
-
-def _chunks(view: _View, first: int) -> Iterator[tuple[list[StateHandle], range]]:
-    """Yield the parts of all key groups from `first` on, a few groups at a time."""
-    by_subtask: dict[int, list[StateHandle]] = {}
-    for handle in view.handles:
-        by_subtask.setdefault(handle.subtask, []).append(handle)
-    for subtask, handles in sorted(by_subtask.items()):
-        owned = group_range(subtask, view.width, view.entry.max_parallelism)
-        stored = sum(handle.rows for handle in handles)
-        step = max(1, len(owned) * _ROWS_AT_ONCE // max(stored, _ROWS_AT_ONCE))
-        for start in range(max(owned.start, first), owned.stop, step):
-            yield handles, range(start, min(start + step, owned.stop))
 
 
 def _numbered(rows: pa.Table) -> pa.Table:

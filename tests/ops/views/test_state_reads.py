@@ -1,0 +1,132 @@
+"""The state of a job is looked up in its checkpoints: it equals the state that a debugger restores."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.core.errors import ConfigurationError, SchemaError
+from rheos.core.protocol.state_config import Backend
+from tests.ops.debugging.jobs import PROGRAM, run_job, write_input
+
+JOB = "orders@kept"
+USERS = [f"user {number}" for number in range(40)]
+TOTALS = """
+totals = keyed.running(n=rh.agg.count(), amount=rh.agg.sum("amount")).uid("totals")
+totals.sink_to(rh.print_sink(), name="totals-out", uid="totals-out")
+pairs = orders.key_by("user", "amount").running(n=rh.agg.count()).uid("pairs")
+pairs.sink_to(rh.print_sink(), name="pairs-out", uid="pairs-out")
+env.execute"""
+
+
+def ran(folder: Path, patch: pytest.MonkeyPatch, **given: Any) -> None:
+    patch.chdir(folder)
+    patch.setenv("RHEOS_HOME", str(folder / "home"))
+    Path("job.py").write_text(PROGRAM.replace("\nenv.execute", TOTALS))
+    rows = [(USERS[n * n % 40], 1 + n % 9, 20 + n // 8) for n in range(240)]
+    write_input("0", *rows)
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert len(run_job(**{"interval_ms": 40, **given})) > 3
+
+
+@pytest.fixture(scope="module", autouse=True)
+def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        ran(tmp_path_factory.mktemp("job"), patch)
+        yield
+
+
+def debugged(user: str, operator: str = "sessions") -> Any:
+    found = rh.debug("orders", user, operator=operator, checkpoint_dir="kept", against="job.py")
+    return {name: [dict(row) for row in of.rows] for name, of in found.state.items()}
+
+
+def looked_up(user: str, state: str) -> list[dict[str, Any]]:
+    rows = rh.query(JOB).state("sessions", state).get(user).table.to_pylist()
+    assert {row.pop("user") for row in rows} <= {user}
+    return rows
+
+
+def test_each_kind_of_state_is_looked_up() -> None:
+    seen = 0
+    for user in USERS[:12]:
+        try:
+            expected = debugged(user)
+        except ConfigurationError:
+            expected = {}
+        for state in ("total", "last", "amounts", "by_size", "timers"):
+            assert looked_up(user, state) == expected.get(state, [])
+            seen += len(expected.get(state, []))
+    assert seen > 20
+
+
+def test_running_aggregates_are_looked_up() -> None:
+    query = rh.query(JOB)
+    amounts: dict[str, int] = {}
+    for n in range(240):
+        user = USERS[n * n % 40]
+        amounts[user] = amounts.get(user, 0) + 1 + n % 9
+    for user, amount in amounts.items():
+        (row,) = query.state("totals").get(user).table.to_pylist()
+        assert (row["user"], row["amount"]) == (user, amount)
+    pairs = query.state("pairs").scan().table.to_pylist()
+    assert sum(row["n"] for row in pairs) == 240
+    for row in pairs[:20]:
+        assert query.state("pairs").get(row["user"], row["amount"]).table.to_pylist() == [row]
+        assert query.state("pairs").get(amount=row["amount"], user=row["user"]).table.num_rows == 1
+    assert query.state("pairs").get("nobody", 1).table.num_rows == 0
+
+
+def test_a_scan_has_the_rows_of_all_keys_of_one_checkpoint() -> None:
+    state = rh.query(JOB).state("sessions", "total")
+    scan = state.scan()
+    by_key = [state.get(user) for user in USERS]
+    assert {rows.checkpoint for rows in by_key} == {scan.checkpoint}
+    expected = [row for rows in by_key for row in rows.table.to_pylist()]
+    assert sorted(map(repr, scan.table.to_pylist())) == sorted(map(repr, expected))
+    assert state.scan(limit=3).table.equals(scan.table.slice(0, 3).combine_chunks())
+    lists = rh.query(JOB).state("sessions", "amounts").scan().table
+    assert pa.types.is_integer(lists.schema.field("position").type)
+
+
+@pytest.mark.parametrize(
+    ("read", "error", "what"),
+    [
+        (
+            lambda job: job.state("nothing").scan(),
+            ConfigurationError,
+            "no state of an operator 'nothing'",
+        ),
+        (lambda job: job.state("sessions").scan(), ConfigurationError, "has 4 keyed states"),
+        (lambda job: job.state("sessions", "x").scan(), ConfigurationError, "has no state 'x'"),
+        (lambda job: job.state("windows", "totals").scan(), SchemaError, "content of windows"),
+        (lambda job: job.state("orders").scan(), ConfigurationError, "has no keyed states"),
+        (lambda job: job.state("totals").get(), ConfigurationError, r"the key of 'totals' is \(user\)"),
+        (lambda job: job.state("totals").get("a", "b"), ConfigurationError, "the key of 'totals'"),
+        (lambda job: job.state("totals").get("a", user="a"), ConfigurationError, "the key of 'totals'"),
+        (lambda job: job.state("totals").get(usr="a"), ConfigurationError, "the key of 'totals'"),
+        (
+            lambda job: job.state("totals").get(7),
+            ConfigurationError,
+            "'user' of 'totals' is string, not 7",
+        ),
+        (lambda job: job.state("totals").get(None), ConfigurationError, "'user' is null"),
+        (lambda job: job.state("pairs").get("a", "x"), ConfigurationError, "is int64, not 'x'"),
+    ],
+)
+def test_wrong_reads_are_refused(read: Any, error: type[Exception], what: str) -> None:
+    with pytest.raises(error, match=what):
+        read(rh.query(JOB))
+
+
+def test_files_of_a_database_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran(tmp_path, monkeypatch, backend=Backend.ROCKSDB)
+    with pytest.raises(ConfigurationError, match="RocksDB, whose files only the job reads"):
+        rh.query(JOB).state("sessions", "total").get("user 1")
