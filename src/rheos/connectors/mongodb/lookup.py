@@ -121,7 +121,7 @@ class _MongodbClient(LookupClient):
         found: list[Mapping[str, Any]] = []
         for begin in range(0, keys.num_rows, _ASKED_KEYS):
             part = documents(keys.slice(begin, _ASKED_KEYS).rename_columns(list(lookup.keys)))
-            found += self._session.do(partial(self._found, part))
+            found += self._session.do(partial(self._find_documents, part))
         asked = pa.schema(
             [(name, field.type) for name, field in zip(lookup.keys, keys.schema, strict=True)]
         )
@@ -129,7 +129,7 @@ class _MongodbClient(LookupClient):
         rows = rows_of(found, lookup.schema, lookup.collection)
         return LookupRows(pa.Table.from_batches([by]), pa.Table.from_batches([rows])).find(keys)
 
-    def _found(self, asked: list[dict[str, Any]], database: Any) -> list[Any]:
+    def _find_documents(self, asked: list[dict[str, Any]], database: Any) -> list[Any]:
         lookup = self._lookup
         if len(lookup.keys) == 1:
             [name] = lookup.keys

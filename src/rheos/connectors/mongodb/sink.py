@@ -177,7 +177,7 @@ class MongodbDelivery(TargetDelivery):
         self._patience.begin()
         while left:
             try:
-                left = self._session.do(partial(self._written, rows, left))
+                left = self._session.do(partial(self._send_requests, rows, left))
             except UnavailableError as error:
                 self._patience.spend(error)
             else:
@@ -221,7 +221,7 @@ class MongodbDelivery(TargetDelivery):
             else:
                 yield row, pymongo.ReplaceOne({"_id": id}, {**found[row], "_id": id}, upsert=True)
 
-    def _written(
+    def _send_requests(
         self, rows: Batch, requests: Sequence[tuple[int, Any]], database: Any
     ) -> list[tuple[int, Any]]:
         """Send requests. Return those that must be sent again; raises InputError for a refused row."""
