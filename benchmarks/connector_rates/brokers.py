@@ -47,7 +47,8 @@ def kafka(records: int, folder: Path) -> Iterator[list[Case]]:
     with servers.KafkaBroker() as broker, ExitStack() as opened:
         address = {"bootstrap.servers": broker.address}
         topics = [NewTopic(name, 4, 1) for name in ("read", "client", "once", "written")]
-        for made in AdminClient(address).create_topics(topics).values():
+        admin = AdminClient(address)
+        for made in admin.create_topics(topics).values():
             made.result()
 
         def produce(topic: str) -> None:

@@ -380,6 +380,7 @@ ASKS_NOBODY = {
     "MqttSource": "its thread asks (`ANSWERS`), as MqttSink does",
     "SqsSource": "its thread asks (`REQUESTS`), as SqsSink does",
     "RabbitmqSource": "its thread asks (`REQUESTS`), as RabbitmqSink does",
+    "RabbitmqStreamSource": "its thread asks (`REQUESTS`), as RabbitmqSink does",
     "AcknowledgingSource": "the base of the two above",
     "AcknowledgingClient": "its readers' threads acknowledge",
     "WebhookSource": "others ask it",

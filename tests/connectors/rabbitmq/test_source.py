@@ -124,7 +124,7 @@ def test_what_cannot_be_read_is_an_error(rabbitmq_server: Any, queues: Queues, p
     queues.create(f"{prefix}s", **{"x-queue-type": "stream"})
     cases = [
         (rabbitmq_server.url, f"{prefix}-none", InputError, "NOT_FOUND"),
-        (rabbitmq_server.url, f"{prefix}s", InputError, "stream"),
+        (rabbitmq_server.url, f"{prefix}s", InputError, "is a stream"),
         (f"amqp://ada:guess@{rabbitmq_server.address}", prefix, ConfigurationError, "ACCESS_REFUSED"),
     ]
     for url, queue, kind, text in cases:

@@ -65,7 +65,8 @@ class StreamReading(ReadingThread):
         super().__init__("rheos-nats", ctx, of.retry_for_ms, LOGGER)
         self._of = of
         self._split = split
-        self._since_ms = split.since_ms if position is None else None
+        has_read = position is not None and position != MessagePosition()
+        self._since_ms = None if has_read else split.since_ms
         self._at = MessagePosition(split.after) if position is None else position
         self._is_behind = bool(self._at.after)
         """Whether messages after the position are still to be read, as far as is known."""

@@ -102,6 +102,8 @@ def client() -> ModuleType:
 
 
 _NOT_FOUND = 404
+_STARTS = "is down or inaccessible"
+"""End of the error for a queue whose server has started, but has not loaded the queue yet."""
 _REFUSED = (402, 403, 530)
 """Codes of AMQP: an invalid path, a missing permission, a vhost that is not allowed."""
 _BAD_REQUEST = (406, 540, 501, 502, 503, 504, 505)
@@ -119,7 +121,7 @@ def rabbitmq_error(error: BaseException, doing: str, options: RabbitmqOptions) -
         text = options.redact(_text(error))
     what = f"{doing}, at {options.address}: {text}"
     code = getattr(error, "reply_code", None)
-    if code == _NOT_FOUND:
+    if code == _NOT_FOUND and not text.endswith(_STARTS):
         return InputError(what, hint="create it first, or check its name and the vhost of the URL")
     refused = (
         known.ProbableAuthenticationError,
@@ -132,7 +134,7 @@ def rabbitmq_error(error: BaseException, doing: str, options: RabbitmqOptions) -
         )
     if code in _BAD_REQUEST:
         return InputError(what, hint="check the type and the arguments of the queue")
-    if isinstance(error, known.AMQPError | OSError | asyncio.TimeoutError):
+    if code == _NOT_FOUND or isinstance(error, known.AMQPError | OSError | asyncio.TimeoutError):
         return UnavailableError(
             what,
             hint="check that the server is up at that address. A running job is restarted by its "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ FIELDS: Mapping[str, pa.DataType] = {
 REJECTED = rejected_schema(
     pa.field("queue", pa.string(), nullable=False), pa.field("message", pa.int64(), nullable=False)
 )
-_HEARTBEAT_S = 30
+HEARTBEAT_S = 30
 _STREAM_OFFSET = "x-stream-offset"
 _WAIT_S = 0.1
 _ROOM_WITHIN_S = 1.0
@@ -49,14 +50,23 @@ class QueueMessage:
     exchange: str
     redelivered: bool
     payload: bytes
+    offset: int = -1
+    """Place in a stream; -1 for other queues."""
 
 
 class QueueConsumer:
-    """A consumer of a queue on one connection. The server numbers its deliveries from 1."""
+    """A consumer of a queue on one connection. The server numbers its deliveries from 1.
 
-    def __init__(self, queue: str, prefetch: int) -> None:
+    Args:
+        queue: name of the queue.
+        prefetch: maximum number of deliveries that are not acknowledged.
+        start: where to begin in a stream; None if the queue is not a stream.
+    """
+
+    def __init__(self, queue: str, prefetch: int, start: str | int | datetime | None = None) -> None:
         self._queue = queue
         self._prefetch = prefetch
+        self._start = start
         self._arrived: list[QueueMessage] = []
         self._arrives: asyncio.Event
         self._failed: BaseException | None = None
@@ -73,8 +83,11 @@ class QueueConsumer:
             lambda on: channel.basic_qos(prefetch_count=self._prefetch, callback=on)
         )
         channel.add_on_cancel_callback(self._on_cancel)
+        arguments = None if self._start is None else {_STREAM_OFFSET: self._start}
         await connection.answer(
-            lambda on: channel.basic_consume(self._queue, self._on_message, callback=on)
+            lambda on: channel.basic_consume(
+                self._queue, self._on_message, arguments=arguments, callback=on
+            )
         )
 
     async def take(self, connection: RabbitmqConnection, delivered: int) -> list[QueueMessage]:
@@ -103,15 +116,23 @@ class QueueConsumer:
         return arrived
 
     def _on_message(self, channel: Any, method: Any, properties: Any, payload: bytes) -> None:
-        if _STREAM_OFFSET in (properties.headers or {}):
-            self._failed = InputError(
-                f"{self._queue!r} is a stream, whose messages are not acknowledged",
-                hint="write the name of a classic or quorum queue",
-            )
+        offset = (properties.headers or {}).get(_STREAM_OFFSET, -1)
+        if (self._start is None) != (offset == -1):
+            self._failed = self._kind_error()
         self._arrived.append(
-            QueueMessage(method.routing_key, method.exchange, bool(method.redelivered), payload)
+            QueueMessage(method.routing_key, method.exchange, bool(method.redelivered), payload, offset)
         )
         self._arrives.set()
+
+    def _kind_error(self) -> InputError:
+        if self._start is None:
+            return InputError(
+                f"{self._queue!r} is a stream, whose messages are not acknowledged",
+                hint=f'write stream="{self._queue}"',
+            )
+        return InputError(
+            f"{self._queue!r} is not a stream", hint=f'write queue="{self._queue}" and no start='
+        )
 
     def _on_cancel(self, method: Any) -> None:
         self._failed = ConnectionError(
@@ -136,7 +157,7 @@ class QueueReading(AcknowledgedReading):
         super().__init__("rheos-rabbitmq", queue, of, position, ctx, LOGGER)
         self._queue = queue
         self._prefetch = of.prefetch
-        self._session = RabbitmqSession(of.options, f"the queue {queue!r} cannot be read", _HEARTBEAT_S)
+        self._session = RabbitmqSession(of.options, f"the queue {queue!r} cannot be read", HEARTBEAT_S)
 
     # --- in the thread
     # ------------------------------------------------------------------------------
@@ -160,10 +181,23 @@ class QueueReading(AcknowledgedReading):
             arrived = self._session.call(partial(consumer.take, delivered=delivered))
             acknowledged = complete
             if arrived:
-                self.give([each.payload for each in arrived], partial(_column, messages=arrived))
+                field = partial(message_field, messages=arrived, fields=FIELDS)
+                self.give([each.payload for each in arrived], field)
         if (complete := self.complete) > acknowledged:
             self._session.call(partial(consumer.take, delivered=complete - before))
 
 
-def _column(name: str, messages: Sequence[QueueMessage]) -> pa.Array:
-    return pa.array([getattr(message, name) for message in messages], FIELDS[name])
+def message_field(
+    name: str, messages: Sequence[QueueMessage], fields: Mapping[str, pa.DataType]
+) -> pa.Array:
+    """Return a field of messages.
+
+    Args:
+        name: Name of the field.
+        messages: The messages.
+        fields: Types of the fields.
+
+    Returns:
+        The values.
+    """
+    return pa.array([getattr(message, name) for message in messages], fields[name])
