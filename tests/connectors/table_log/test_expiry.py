@@ -5,6 +5,7 @@ The invariants DL12 and IC12 are in docs/protocols.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 import rheos as rh
+from rheos import testing
 from rheos.connectors.iceberg import expired_snapshots
 from rheos.connectors.table_log.expiry_policy import VersionExpiry
 from rheos.connectors.table_log.maintenance_counts import EXPIRED_FILES
@@ -159,3 +161,22 @@ def test_a_wrong_policy_is_refused() -> None:
     assert policy_of(VersionExpiry, rh.expiry, "expire", {"keep": "3"}) == rh.expiry(keep=3)
     with pytest.raises(rh.ProgramError, match="expire has no setting 'keeps'"):
         rh.delta.sink("t", expire={"keeps": "3"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_that_crashes_compacts_and_expires(lake: Any, seed: int) -> None:
+    """Slots and drivers crash. Each row is in the table once, and each retained version can be read."""
+    prepared = lake.begin(compact=COMPACTING, expire=AT_ONCE).sink
+
+    def numbers(env: rh.Environment) -> rh.DataStream:
+        source = rh.generator(lambda block: {"n": block.index()}, count=400, rate_per_s=200, splits=1)
+        rows = env.from_source(source)
+        rows.sink_to(replace(prepared, target=None))
+        return rows
+
+    testing.simulate(numbers, seed=seed, faults=testing.Faults(crash_slot=1.0, crash_driver=0.5))
+    assert lake.begin().numbers() == list(range(400))
+    assert True in lake.kinds()
+    assert lake.paths() <= files_in(lake)
+    lake.read_retained()
