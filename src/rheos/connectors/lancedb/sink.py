@@ -46,7 +46,7 @@ def sink(
     not exist is created.
 
     ```python
-    documents.sink_to(rh.lancedb.sink("documents", uri="vectors", key="id"))
+    texts.sink_to(rh.lancedb.sink("texts", uri="vectors", key="id"))
     ```
 
     The driver writes the rows of each checkpoint. After a failure it may write some of them again,
