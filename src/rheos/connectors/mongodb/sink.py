@@ -27,7 +27,7 @@ from rheos.core.protocol.durations import duration_ms
 from rheos.core.protocol.elements import Batch
 from rheos.core.site import located_at_call
 
-_TOGETHER_ROWS = 4096
+_TOGETHER_ROWS = 1024
 _TOGETHER_BYTES = 4 << 20
 _DUPLICATE = 11000
 
@@ -149,7 +149,7 @@ def _is_id(kind: pa.DataType) -> bool:
 
 
 class MongodbDelivery(TargetDelivery):
-    """Writes a few thousand rows at a time, each `_id` once, and waits for all of them."""
+    """Writes about a thousand rows at a time, each `_id` once, and waits for all of them."""
 
     def __init__(self, sink: MongodbSink, count: Count, patience_ms: int) -> None:
         self._sink = sink
