@@ -26,11 +26,13 @@ from rheos.connectors.table_log.epoch_append import Append, StagedDataFile, Unce
 from rheos.core.connectors.contract import Committer
 from rheos.core.errors import CheckpointError, UnavailableError, UnrestorableError
 from rheos.core.protocol.ids import Attempt, CheckpointId
-from rheos.testing import check_sink
+from rheos.testing import check_sink, check_source
+from rheos.testing.servers import HadoopCluster
 from tests.api.programs import refused
 from tests.connectors.killed_jobs import run_with_kills
 from tests.connectors.ports import sink_context
 from tests.connectors.store_servers import new_bucket
+from tests.waiting import wait_for
 
 SCHEMA = pa.schema({"n": pa.int64(), "k": pa.string()})
 RUNTIMES = [
@@ -517,3 +519,37 @@ def test_a_table_on_s3_has_each_row_once(tmp_path: Path, monkeypatch: pytest.Mon
         job.commit(second)
         job.commit(second)
         assert job.numbers() == [1, 2, 3]
+
+
+@pytest.mark.slow
+@pytest.mark.proves(
+    "HDFS",
+    faults=["the NameNode is killed"],
+    slow_because="every run has the same jobs on local disk, and files on HDFS",
+)
+def test_a_table_on_hdfs_has_each_row_once(hdfs: HadoopCluster, tmp_path: Path) -> None:
+    url = f"{hdfs.url}/lake/{tmp_path.name}"
+    for rows in ([1, 2], [2, 3]):
+        env = rh.Environment(2, runtime="simulated")
+        stream = env.from_source(rh.collection([{"n": n, "k": "k"} for n in rows]))
+        stream.sink_to(rh.delta.sink(f"{url}/newest", key="n"))
+        env.execute("rows into a table")
+    job = Job(f"{url}/t", partition_by=["k"])  # type: ignore[arg-type]
+    staged = job.stage(1)
+    hdfs.name_node.kill()
+    with pytest.raises(UnavailableError):
+        job.commit(staged)
+    hdfs.name_node.start()
+
+    def committed() -> bool:
+        try:
+            job.commit(staged)
+        except UnavailableError:  # It is in safe mode at first.
+            return False
+        return True
+
+    wait_for(committed, 120)
+    job.commit(staged)
+    for name, expected in (("t", [1]), ("newest", [1, 2, 3])):
+        found = check_source(rh.delta.source(f"{url}/{name}"), positions=1)
+        assert sorted(row["n"] for of_split in found.values() for row in of_split) == expected

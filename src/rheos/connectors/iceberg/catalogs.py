@@ -25,6 +25,8 @@ _TYPES = {
     "postgresql": "sql",
 }
 """Types of catalogs by the schemes of their URIs."""
+_HDFS_FILES = "rheos.connectors.iceberg.hdfs_file_io.HdfsFileIO"
+"""Class by which the library reads and writes metadata on HDFS. Its own class needs `libhdfs`."""
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 """Variables with the address of an S3 server, the first that is set counts. Workers use them, but the
 library does not."""
@@ -58,6 +60,7 @@ class IcebergCatalog(RedactedRepr):
         config = library("utils.config")
         configured = config.Config().get_catalog_config(self.name) or {}
         properties = _of_environment() | config.merge_config(configured, _nested(self.properties))
+        library("io").SCHEMA_TO_FILE_IO["hdfs"] = [_HDFS_FILES]
         if "py-catalog-impl" not in properties and self._type(properties) == "rest":
             return rest_catalog(self.name, properties)
         return library("catalog").load_catalog(self.name, **properties)

@@ -18,7 +18,7 @@ from rheos.core.connectors.schemas import check_changes_key, check_column
 from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.protocol.shapes import FieldShape, TypeShape
 
-_SCHEMES = ("file", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
+_SCHEMES = ("file", "hdfs", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
 
 
 def key_columns(key: str | Sequence[str]) -> tuple[str, ...]:
