@@ -13,7 +13,7 @@ from pyiceberg.io.fsspec import FsspecInputFile, FsspecOutputFile
 from rheos.connectors.calls.file_systems import url_to_fs
 
 
-class HdfsFileIO(FileIO):  # type: ignore[misc]
+class HdfsFileIO(FileIO):
     """Reads and writes files of a table on HDFS, with the time limits of its file system."""
 
     def new_input(self, location: str) -> Any:
