@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 import pytest
@@ -18,12 +17,15 @@ import pytest
 from rheos.connectors.table_log.copy_on_write import CopyOnWrite
 from rheos.connectors.table_log.epoch_append import Append, StagedDataFile, UncertainAppendError
 from rheos.connectors.table_log.table_files import LiveFile
+from rheos.connectors.table_log.upserts import together
 from rheos.core.errors import UnavailableError
 from tests.connectors.delta.simulated_table import SimulatedTable, Version, data_file
 from tests.connectors.delta.test_append_worlds import SINK, Driver, World, run_all
 
 WORLDS = 200
 KEYS = 4
+MOST_ROWS = 3
+"""Of one version. Each staged file has one row."""
 DeltaFiles: type[CopyOnWrite] = CopyOnWrite
 
 
@@ -57,11 +59,12 @@ class KeyedTable(KeyedRows, SimulatedTable):
 
 
 class Changes:
-    """The files of one checkpoint, as `copy_on_write.ChangedFiles`."""
+    """The changes that one version applies, as `copy_on_write.ChangedFiles`."""
 
     def __init__(self, table: Any, files: Sequence[StagedDataFile]) -> None:
         self.table = table
-        self.keys = {key: value for file in files for key, value in table.changes[file.path].items()}
+        ordered = sorted(files, key=lambda file: file.checkpoint)
+        self.keys = {key: value for file in ordered for key, value in table.changes[file.path].items()}
 
     def rows(self, file: LiveFile) -> tuple[str, ...]:
         return next(v.files[file.path] for v in self.table.versions if file.path in v.files)
@@ -90,21 +93,19 @@ def key_of(row: str) -> str:
 
 
 class UpsertDriver(Driver):
-    """A driver that writes a version for each checkpoint, long after it has written the files."""
+    """A driver that writes a version for each group of checkpoints, long after it has written files."""
 
     table: Any
     changes: type[Changes] = Changes
 
     def take(self, files: Sequence[StagedDataFile]) -> None:
-        ordered = sorted(files, key=lambda file: file.checkpoint)
-        self.left = [list(group) for _, group in groupby(ordered, key=lambda file: file.checkpoint)]
+        self.left = together(files, MOST_ROWS)
         self.take_next()
 
     def take_next(self) -> None:
         self.request: Callable[[], None] | None = None
-        group = self.left.pop(0)
-        self.rewriting = DeltaFiles(self.changes(self.table, group))
-        super().take(group)
+        self.applied: tuple[StagedDataFile, ...] = ()
+        super().take(self.left.pop(0))
 
     def go_on(self, answer: Any, failure: UncertainAppendError | None) -> None:
         self.request = None
@@ -116,6 +117,9 @@ class UpsertDriver(Driver):
     def step(self, fault: str) -> None:
         if not self.failed and isinstance(self.next, Append) and self.request is None:
             version, number = self.next.snapshot.version, self.next.checkpoint
+            if self.applied != self.next.files:
+                self.applied = self.next.files
+                self.rewriting = DeltaFiles(self.changes(self.table, self.applied))
             removed, added = self.rewriting.on(self.table.live(version))
             self.request = lambda: self.table.write_version(version, number, removed, added)
             return
@@ -164,8 +168,8 @@ class UpsertWorld(World):
             assert number >= before
             if row := self.foreign_rows.get(at):
                 self.expected[key_of(row)].append(row)
-            elif number > before:
-                self.apply(number)
+            for checkpoint in range(before + 1, number + 1):
+                self.apply(checkpoint)
         self.replayed = len(versions)
         expected = Counter(row for rows in self.expected.values() for row in rows)
         assert Counter(self.table.rows()) == expected, f"{self.table.rows()}, not {expected}"
@@ -178,7 +182,8 @@ class UpsertWorld(World):
 
     def apply(self, number: int) -> None:
         for path in self.history[number]:
-            assert path in self.promised, "changes that the log does not have"
+            if path not in self.promised:  # A checkpoint that failed, before a later one completed.
+                continue
             for key, value in self.table.changes[path].items():
                 self.expected[key] = [] if value is None else [f"{key}={value}"]
 
@@ -189,6 +194,15 @@ class UpsertWorld(World):
 
 def test_the_table_has_the_newest_row_of_each_key() -> None:
     assert run_all(WORLDS, UpsertWorld) > 10 * WORLDS
+
+
+def test_checkpoints_that_wait_become_few_versions() -> None:
+    files = [data_file(f"{n} {part}", n) for n in (3, 1, 2, 4) for part in "ab"]
+    groups = [[file.checkpoint for file in group] for group in together(files, most_rows=4)]
+    assert groups == [[1, 1, 2, 2], [3, 3, 4, 4]]
+    assert [[file.checkpoint for file in group] for group in together(files, most_rows=1)] == [
+        [n, n] for n in (1, 2, 3, 4)
+    ], "a checkpoint is never divided"
 
 
 # --- the worlds detect each broken rule -----------------------------------------------------------

@@ -1,6 +1,6 @@
 """Finds the data files of a table that have rows of changed keys, and rewrites them.
 
-The keys of one checkpoint, and those of one data file at a time, are in memory; rows pass in batches.
+The changed keys, and those of one data file at a time, are in memory; rows pass in batches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FILE, _ROW = "file", "row"
 
 
 class KeyedChanges:
-    """The changes of one checkpoint, as `copy_on_write.ChangedFiles`."""
+    """The changes that one version applies, as `copy_on_write.ChangedFiles`."""
 
     def __init__(
         self,

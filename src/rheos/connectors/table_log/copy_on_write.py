@@ -15,7 +15,7 @@ from rheos.connectors.table_log.table_files import LiveFile
 
 
 class ChangedFiles(Protocol):
-    """Data files of the table, and the changes of one checkpoint."""
+    """Data files of the table, and the changes that one version applies."""
 
     def touched(self, files: Sequence[LiveFile]) -> list[LiveFile]:
         """Return the files that have a row with a changed key."""

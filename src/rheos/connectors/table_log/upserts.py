@@ -1,6 +1,7 @@
 """Upserts into a table with a log, and appends to it: each checkpoint once.
 
-A checkpoint with changes is a version of its own, so only its own changes are in memory (DL8, IC8).
+A version applies the changes of one checkpoint, or of several that wait: a slow table then gets fewer
+versions instead of a longer queue. Only these changes are in memory (DL8, IC8).
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from rheos.connectors.table_log.expiry_policy import VersionExpiry
 from rheos.connectors.table_log.table_files import LiveFile, TableFiles
 from rheos.connectors.table_log.target import TableTarget
 from rheos.core.errors import UnrestorableError
+
+MOST_ROWS = 200_000
+"""Rows of changes that one version applies at most, unless a single checkpoint has more. Their keys are
+in memory."""
 
 
 class UpsertableLog(TableLog, Protocol):
@@ -92,13 +97,35 @@ def publish(
         return take(append_steps(files), log)
     before: int | None = None
     folder = SinkFolder(target.folder)
-    for _, group in groupby(sorted(files, key=_age), key=lambda file: file.checkpoint):
-        changes = list(group)
-        number = take(append_steps(changes), _Upsert(log, changes, progressed))
+    for changes in together(files):
+        number = take(append_steps(changes), _Upsert(log, progressed))
         before = number if before is None else before
         for file in changes:  # No driver needs them any more: the sink's number is known (DL9, IC9).
             folder.remove(file.path)
     return before
+
+
+def together(files: Sequence[StagedDataFile], most_rows: int = MOST_ROWS) -> list[list[StagedDataFile]]:
+    """Return the files of changes in the order of their age, in groups that one version applies.
+
+    Args:
+        files: files of changes.
+        most_rows: rows of a group, unless a single checkpoint has more.
+
+    Returns:
+        Groups of whole checkpoints.
+    """
+    groups: list[list[StagedDataFile]] = []
+    rows = 0
+    for _, of_checkpoint in groupby(sorted(files, key=_age), key=lambda file: file.checkpoint):
+        changes = list(of_checkpoint)
+        further = sum(file.rows for file in changes)
+        if not groups or rows + further > most_rows:
+            groups.append([])
+            rows = 0
+        groups[-1] += changes
+        rows += further
+    return groups
 
 
 def _age(file: StagedDataFile) -> tuple[int, int]:
@@ -106,14 +133,12 @@ def _age(file: StagedDataFile) -> tuple[int, int]:
 
 
 class _Upsert:
-    """Executor of the actions of `append_steps` for the changes of one checkpoint."""
+    """Executor of the actions of `append_steps` for changes."""
 
-    def __init__(
-        self, log: UpsertableLog, changes: Sequence[StagedDataFile], progressed: Progressed
-    ) -> None:
+    def __init__(self, log: UpsertableLog, progressed: Progressed) -> None:
         self._log = log
         self._progressed = progressed
-        self._changes = changes
+        self._changes: tuple[StagedDataFile, ...] = ()
         self._columns: pa.Schema | None = None
         self._rewriting: CopyOnWrite | None = None
 
@@ -123,9 +148,11 @@ class _Upsert:
     def append(self, action: Append) -> None:
         version = action.snapshot.version
         files = self._log.files(version)
-        if self._rewriting is None or not files.columns.equals(self._columns, check_metadata=True):
-            self._columns = files.columns
+        known = self._rewriting is not None and self._changes == action.files
+        if not known or not files.columns.equals(self._columns, check_metadata=True):
+            self._columns, self._changes = files.columns, action.files
             self._rewriting = CopyOnWrite(KeyedChanges(files, self._changes, self._progressed))
+        assert self._rewriting is not None
         try:
             removed, added = self._rewriting.on(self._log.live_files(version))
         except UnrestorableError as error:
