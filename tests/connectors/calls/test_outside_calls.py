@@ -510,6 +510,7 @@ USERS = {
         "connectors/delta/appended_files.py",
         "connectors/delta/change_source.py",
         "connectors/delta/delta_log.py",
+        "connectors/delta/expired_files.py",
         "connectors/delta/sink.py",
         "connectors/delta/source.py",
         "connectors/iceberg/change_source.py",
