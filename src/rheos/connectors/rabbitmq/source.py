@@ -18,8 +18,8 @@ from rheos.connectors.rabbitmq.queue_reading import FIELDS, REJECTED, QueueReadi
 from rheos.connectors.rabbitmq.stream_reading import (
     STREAM_FIELDS,
     STREAM_REJECTED,
-    StreamReading,
-    StreamRows,
+    RabbitmqStreamReading,
+    RabbitmqStreamRows,
     StreamStart,
 )
 from rheos.connectors.user_formats import check_format, declared_rows
@@ -115,7 +115,7 @@ def source(
     server, record = RabbitmqOptions.of(url, options), record if decoding.schema == rows else None
     begin, continues = _stream_start(start), _continues(on_removed)
     if stream is not None:
-        read = StreamRows(server, decoding, prefetch, continues, duration_ms(retry_for))
+        read = RabbitmqStreamRows(server, decoding, prefetch, continues, duration_ms(retry_for))
         return RabbitmqStreamSource(read, names, record, begin)
     if begin != StreamStart() or continues:
         raise ProgramError("start= and on_removed= are for streams", hint='write stream="orders"')
@@ -183,7 +183,7 @@ class RabbitmqSource(AcknowledgingSource):
 class RabbitmqStreamSource(Source):
     """Source that `rabbitmq.source` creates for streams."""
 
-    of: StreamRows
+    of: RabbitmqStreamRows
     streams: tuple[str, ...]
     record: type | None
     start: StreamStart
@@ -205,7 +205,7 @@ class RabbitmqStreamSource(Source):
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         start = msgspec.msgpack.decode(split.payload, type=StreamStart)
         at = None if position is None else MessagePosition.decode(position)
-        return StreamReading(self.of, split.id, start, at, ctx).start()
+        return RabbitmqStreamReading(self.of, split.id, start, at, ctx).start()
 
     def datasets(self) -> Sequence[Dataset]:
         return server_datasets("amqp", self.of.options.address, self.streams)

@@ -56,7 +56,7 @@ class StreamStart(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True)
-class StreamRows:
+class RabbitmqStreamRows:
     """Configuration of the rows to read. Frozen: it is sent to the workers."""
 
     options: RabbitmqOptions
@@ -67,7 +67,7 @@ class StreamRows:
     retry_for_ms: int
 
 
-class StreamReading(ReadingThread):
+class RabbitmqStreamReading(ReadingThread):
     """Reading of one stream in a thread. It acknowledges what is in the buffer, which lets the server
     send more, and changes nothing in the stream.
 
@@ -81,7 +81,7 @@ class StreamReading(ReadingThread):
 
     def __init__(
         self,
-        of: StreamRows,
+        of: RabbitmqStreamRows,
         stream: str,
         start: StreamStart,
         position: MessagePosition | None,
@@ -97,9 +97,9 @@ class StreamReading(ReadingThread):
         doing = f"the stream {stream!r} cannot be read"
         self._session = RabbitmqSession(of.options, doing, HEARTBEAT_S)
 
-    def start(self) -> StreamReader:
+    def start(self) -> RabbitmqStreamReader:
         """Start the thread, and return the reader of its rows."""
-        reader = StreamReader(self, self._at, self._ctx, self._stream)
+        reader = RabbitmqStreamReader(self, self._at, self._ctx, self._stream)
         self.run()
         return reader
 
@@ -161,11 +161,11 @@ class StreamReading(ReadingThread):
             )
 
 
-class StreamReader(MessageReader):
+class RabbitmqStreamReader(MessageReader):
     """Reader of one stream."""
 
     def __init__(
-        self, reading: StreamReading, position: MessagePosition, ctx: ReaderContext, stream: str
+        self, reading: RabbitmqStreamReading, position: MessagePosition, ctx: ReaderContext, stream: str
     ) -> None:
         super().__init__(reading.buffer, position, ctx, stream, "offset", STREAM_REJECTED)
         self._reading = reading
