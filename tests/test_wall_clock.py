@@ -19,6 +19,8 @@ WALL_TIME = {
     "connectors/postgres/snapshot.py": "the commit time of rows, which is a value",
     "connectors/mysql/log_reading.py": "the commit time of rows of the snapshot, which is a value",
     "connectors/delta/delta_log.py": "the time of a file in the table's log, for other programs",
+    "connectors/table_log/compactor.py": "a file's age, by its time in the table's log",
+    "connectors/table_log/expirer.py": "a version's age, by its time in the table's log",
     "connectors/spark/stream_query.py": "the age of staged files, across processes",
     "ops/control/alert_webhook.py": "the time of an alert, for display",
     "ops/control/controlled_jobs.py": "the time of the start, for display",

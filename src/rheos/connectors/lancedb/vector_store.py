@@ -88,16 +88,17 @@ class VectorStore:
             raise
         except (OSError, RuntimeError) as error:
             raise UnavailableError(
-                f"{doing}, in {self}: {self._shown(error)}",
+                f"{doing}, in {self}: {self._first_line(error)}",
                 hint="check the folder, and the options of the object store. A running job retries",
             ) from None
         except (ValueError, TypeError, NotImplementedError) as error:
             raise ConfigurationError(
-                f"{doing}, in {self}: {self._shown(error)}",
+                f"{doing}, in {self}: {self._first_line(error)}",
                 hint="check whether the table was altered while the job ran",
             ) from None
 
-    def _shown(self, error: Exception) -> str:
+    def _first_line(self, error: Exception) -> str:
+        """Return the first line of an error, without the values of options."""
         text = (str(error).splitlines() or [type(error).__name__])[0]
         for _, value in self.options:
             text = text.replace(value, "***") if value else text

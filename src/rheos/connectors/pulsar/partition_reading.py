@@ -193,7 +193,7 @@ class PartitionReading(ReadingThread):
         return messages
 
 
-def _shown(number: int) -> str:
+def _format_number(number: int) -> str:
     return str(MessageNumber(number))
 
 
@@ -208,7 +208,7 @@ class PulsarReader(MessageReader):
         ctx: ReaderContext,
         partition: str,
     ) -> None:
-        super().__init__(buffer, position, ctx, partition, "message_id", REJECTED, _shown)
+        super().__init__(buffer, position, ctx, partition, "message_id", REJECTED, _format_number)
         self._reading = reading
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ PolicyT = TypeVar("PolicyT", bound="MaintenancePolicy")
 
 @dataclass(frozen=True, kw_only=True)
 class MaintenancePolicy:
-    """What the policies of a table have in common."""
+    """Common base of the policies of a table."""
 
     every: int
     """Number of checkpoints between two runs."""
