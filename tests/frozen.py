@@ -28,7 +28,7 @@ _ENDED_WITHIN_S = 60.0
 
 def declared_calls() -> dict[str, OutsideCall]:
     """Return all declared calls, by module and name."""
-    found = {}
+    found: dict[str, OutsideCall] = {}
     for path in sorted(SRC.rglob("*.py")):
         if "OutsideCall(" in path.read_text() and path.name != "connectors/calls/outside_calls.py":
             parts = path.relative_to(SRC.parent).with_suffix("").parts

@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,12 @@ def written(sink: Sink) -> None:
     writer.prepare(CheckpointId(1))
 
 
-def prepared(sink: Sink) -> None:
+def discovered(source: Any) -> None:
+    """Look for new splits, as the driver does."""
+    list(source.discover())
+
+
+def prepared(sink: Any) -> None:
     """Inspect the target, as the driver does."""
     sink.prepared(SCHEMA, ("job", "sink"))
 
@@ -341,8 +347,8 @@ CASES: dict[str, dict[str, Case]] = {
     },
     "FileSource": {"splits": lambda port: rh.files.source(f"{URL}/*.csv", schema=SCHEMA).splits()},
     "WatchedFiles": {
-        "discover": lambda port: list(
-            rh.files.source(f"{URL}/*.csv", schema=SCHEMA, discover="1s").discover()
+        "discover": lambda port: discovered(
+            rh.files.source(f"{URL}/*.csv", schema=SCHEMA, discover="1s")
         ),
     },
     "FileSink": {"written": lambda port: written(rh.files.sink(URL, format="csv"))},
@@ -460,7 +466,7 @@ def kinds() -> set[str]:
     for info in pkgutil.walk_packages(rheos.connectors.__path__, "rheos.connectors."):
         importlib.import_module(info.name)
 
-    def below(kind: type) -> Iterator[type]:
+    def below(kind: Any) -> Iterator[type]:
         for each in kind.__subclasses__():
             yield each
             yield from below(each)
@@ -572,7 +578,7 @@ def libraries_of(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module]
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "import_module":
-            names = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+            names = [str(arg.value) for arg in node.args if isinstance(arg, ast.Constant)]
         for name in names:
             found |= {each for each in LIBRARIES if f"{name}.".startswith(f"{each}.")}
     return found
@@ -594,7 +600,7 @@ def test_each_request_of_a_remote_file_system_is_bounded(monkeypatch: pytest.Mon
     shorten(monkeypatch)
     system, _ = url_to_fs(URL)
     for request in ("ls", "mv", "open"):
-        error = outcome(lambda request=request: getattr(system, request)("a"))
+        error = outcome(partial(getattr(system, request), "a"))
         assert isinstance(error, TimeoutError), request
 
 
