@@ -33,6 +33,7 @@ import batch_input
 import polars as pl
 from batch_programs import WORK
 from batch_side import RHEOS
+from intervals import MIN_ROUNDS, cell, ratio_cell
 
 HERE = Path(__file__).parent
 WARM_UP_ROWS = 20_000
@@ -179,18 +180,15 @@ class Comparison:
     def table(self) -> Iterator[str]:
         yield from HEADER
         for (name, writing), measurements in self._in_order():
-            seconds = median(measurements.seconds)
-            cpu = median(measurements.cpu_s)
-            share = median(
-                c / s / self.given.cores
-                for c, s in zip(measurements.cpu_s, measurements.seconds, strict=True)
-            )
-            ratio = "" if writing == RHEOS else f"{self._ratio(name, writing):.2f} x"
+            seconds = cell(measurements.seconds, "{:.1f}".format)
+            rates = cell([self.made.rows / each for each in measurements.seconds], "{:,.0f}".format)
+            pairs = list(zip(measurements.cpu_s, measurements.seconds, strict=True))
+            share = cell([c / s / self.given.cores for c, s in pairs], "{:.0%}".format)
+            cpu = cell(measurements.cpu_s, "{:.0f}".format)
+            ratio = "" if writing == RHEOS else ratio_cell(self._pairs(name, writing))
             target = "" if writing == RHEOS else f"{WORK[name].target:g} x"
             yield (
-                f"| {name} | {writing} | {seconds:.1f} ({min(measurements.seconds):.1f} to "
-                f"{max(measurements.seconds):.1f}) | {self.made.rows / seconds:,.0f} | {share:.0%} "
-                f"| {cpu:.0f} | {ratio} | {target} |"
+                f"| {name} | {writing} | {seconds} | {rates} | {share} | {cpu} | {ratio} | {target} |"
             )
 
     def as_json(self) -> str:
@@ -217,11 +215,13 @@ class Comparison:
         return ((pair, self.measurements[pair]) for pair in every)
 
     def _ratio(self, name: str, writing: str) -> float:
-        """The median over the rounds: in one, both sides had the same neighbours."""
-        ours = self.measurements[name, RHEOS].seconds
-        return median(
-            a / b for a, b in zip(ours, self.measurements[name, writing].seconds, strict=True)
-        )
+        """Return the median over the rounds: in one, both sides had the same neighbours."""
+        return median(ours / theirs for ours, theirs in self._pairs(name, writing))
+
+    def _pairs(self, name: str, writing: str) -> list[tuple[float, float]]:
+        """Return the seconds of both sides, for each round."""
+        ours, theirs = (self.measurements[name, each].seconds for each in (RHEOS, writing))
+        return list(zip(ours, theirs, strict=True))
 
 
 def _say(what: str) -> None:
@@ -233,7 +233,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--gb", type=float, default=3.0, help="size of the Parquet files (3)")
     parser.add_argument("--rows", type=int, help="how many rows, in place of a size")
     parser.add_argument("--keys", type=int, default=100_000, help="how many users (100,000)")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--partitions", type=int, default=8, help="of every shuffle (8)")
     parser.add_argument("--seed", type=int, default=1)

@@ -12,7 +12,6 @@ side, and the median differs from 1 by at least 2 %. The exit code is 1 if a ker
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import subprocess
 import sys
@@ -20,16 +19,17 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from statistics import median
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.guard_kernels import KERNELS
+from benchmarks.intervals import Interval, median_interval
 
 ROOT = Path(__file__).parents[1]
 LEAST = 0.02
 """Smallest difference that counts."""
+_CONFIDENCE = 0.95
 _ROUNDS_OF_A_PROCESS = 5
 """Rounds after which new processes start: the layout of memory differs between processes."""
 _WITHIN_S = 120
@@ -83,29 +83,24 @@ def ratios(kernels: Sequence[str], trees: tuple[Path, Path], rounds: int) -> dic
     return found
 
 
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return an interval that contains the median with 95 % confidence, whatever the distribution is.
+def interval(values: Sequence[float]) -> Interval:
+    """Return the median ratio, and an interval that contains it with 95 % confidence.
 
-    >>> interval([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-    (1.0, 6.0)
+    Raises:
+        ValueError: There are too few rounds.
     """
-    ordered, count = sorted(values), len(values)
-    outside = 0
-    for left in range(count):
-        # The probability that at most `left` values are below the median, or that many above.
-        probability = 2 * sum(math.comb(count, k) for k in range(left + 1)) / 2**count
-        if probability > 0.05:
-            outside = left
-            break
-    return ordered[max(outside - 1, 0)], ordered[min(count - outside, count - 1)]
+    found = median_interval(values, _CONFIDENCE)
+    if found is None:
+        raise ValueError(f"{len(values)} rounds are too few for an interval")
+    return found
 
 
 def verdict(values: Sequence[float]) -> str:
     """Return what the ratios show."""
-    low, high = interval(values)
-    if low > 1 and median(values) >= 1 + LEAST:
+    found = interval(values)
+    if found.low > 1 and found.middle >= 1 + LEAST:
         return "slower"
-    if high < 1 and median(values) <= 1 - LEAST:
+    if found.high < 1 and found.middle <= 1 - LEAST:
         return "faster"
     return "no difference seen"
 
@@ -141,8 +136,9 @@ def main() -> None:
         found = ratios(given.only or list(KERNELS), (ROOT, other), given.rounds)
     table = Table("kernel", "processor time", "interval", "", title=f"against {commit}")
     for kernel, values in found.items():
-        low, high = interval(values)
-        table.add_row(kernel, f"{median(values):.3f}", f"{low:.3f} to {high:.3f}", verdict(values))
+        ratio = interval(values)
+        ends = f"{ratio.low:.3f} to {ratio.high:.3f}"
+        table.add_row(kernel, f"{ratio.middle:.3f}", ends, verdict(values))
     Console().print(table)
     sys.exit(any(verdict(values) == "slower" for values in found.values()))
 

@@ -11,13 +11,16 @@ in brackets the least and the largest.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from functools import partial
 from typing import Any
 
-from benchmarks.compare import RHEOS, measure, spread
+from benchmarks.compare import RHEOS, measure
+from benchmarks.disturbance import QuietRuns, is_quiet, summary
+from benchmarks.intervals import MIN_ROUNDS, cell, ratio_cell
 
 GROUPING = "grouping --keys 100000"
 STATE_MACHINE = "state-machine"
@@ -53,24 +56,26 @@ HEADER = (
 
 def row(kind: Kind, runs: Sequence[Any], beside: Sequence[Any]) -> str:
     """A line of the table; the runs of a round stand at the same place."""
-    pairs = list(zip(runs, beside, strict=True))
-    rates = [one["records_per_s"] / other["records_per_s"] for one, other in pairs]
-    times = [other["processor_us_per_record"] / one["processor_us_per_record"] for one, other in pairs]
+    pairs = [(a, b) for a, b in zip(runs, beside, strict=True) if is_quiet(a) and is_quiet(b)]
+    rates = [(one["records_per_s"], other["records_per_s"]) for one, other in pairs]
+    time = "processor_us_per_record"
+    times = [(other[time], one[time]) for one, other in pairs]
+    quiet = [run for run in runs if is_quiet(run)]
     cells = [
         f"`rheos bench {kind.cell}`",
         f"`{kind.beside}`",
         f"{kind.target:g}",
-        spread(rates, ".2f"),
-        spread(times, ".2f"),
-        f"{median(one['records_per_s'] for one in runs) / 1e6:.2f}",
-        f"{median(one['processor_us_per_record'] for one in runs):.2f}",
+        ratio_cell(rates),
+        ratio_cell(times),
+        cell([run["records_per_s"] / 1e6 for run in quiet], "{:.2f}".format),
+        cell([run[time] for run in quiet], "{:.2f}".format),
     ]
     return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument(
         "--only", nargs="+", metavar="NAME", help="kinds of work, such as: session dedup"
@@ -81,13 +86,16 @@ def main() -> None:
         parser.error("there is nothing to run")
     cells = [*dict.fromkeys(kind.beside for kind in kinds), *(kind.cell for kind in kinds)]
     runs: dict[str, list[dict[str, Any]]] = {cell: [] for cell in cells}
+    quiet = QuietRuns(os.cpu_count() or 1)
     for number in range(given.rounds):
-        for cell in cells:
-            print(f"round {number + 1} of {given.rounds}: {cell}", file=sys.stderr)
-            runs[cell].append(measure(RHEOS, cell, given.seconds))
+        for name in cells:
+            print(f"round {number + 1} of {given.rounds}: {name}", file=sys.stderr)
+            runs[name].append(quiet(partial(measure, RHEOS, name, given.seconds)))
     print(*HEADER, sep="\n")
     for kind in kinds:
         print(row(kind, runs[kind.cell], runs[kind.beside]))
+    if said := summary([run for of in runs.values() for run in of]):
+        print(f"\n{said}")
 
 
 if __name__ == "__main__":

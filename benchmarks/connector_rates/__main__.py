@@ -15,6 +15,7 @@ from pathlib import Path
 
 from benchmarks.connector_rates import brokers, databases, tables
 from benchmarks.connector_rates.measuring import Comparison, compare
+from benchmarks.intervals import MIN_ROUNDS
 
 CASES = {**brokers.CASES, **databases.CASES, **tables.CASES}
 
@@ -25,7 +26,7 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"by default all: {', '.join(CASES)}")
     parser.add_argument("--records", type=int, default=50_000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
     given = parser.parse_args()
     print(Comparison.HEADER, flush=True)
     for name in given.names or CASES:

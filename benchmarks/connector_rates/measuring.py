@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import psutil
+
+from benchmarks.intervals import cell, ratio_cell
 
 
 @dataclass(frozen=True)
@@ -46,27 +47,19 @@ class Comparison:
     )
 
     def row(self) -> str:
-        """Return a row of the table: medians, and of ratios the minimum and the maximum."""
-        records = self.case.records
-        rates = [
-            records / statistics.median(each.wall_s for each in costs) / 1e3
-            for costs in (self.ours, self.theirs)
-        ]
+        """Return a row of the table: medians and ratios, with their intervals."""
+        records, sides = self.case.records, (self.ours, self.theirs)
+        rates = [cell([records / each.wall_s / 1e3 for each in of], "{:.1f}".format) for of in sides]
         processor_us = [
-            statistics.median(each.processor_s for each in costs) / records * 1e6
-            for costs in (self.ours, self.theirs)
+            cell([each.processor_s / records * 1e6 for each in of], "{:.2f}".format) for of in sides
         ]
         pairs = list(zip(self.ours, self.theirs, strict=True))
-        faster = _interval([theirs.wall_s / ours.wall_s for ours, theirs in pairs])
-        cheaper = _interval([theirs.processor_s / ours.processor_s for ours, theirs in pairs])
+        faster = ratio_cell([(theirs.wall_s, ours.wall_s) for ours, theirs in pairs])
+        cheaper = ratio_cell([(theirs.processor_s, ours.processor_s) for ours, theirs in pairs])
         return (
-            f"| {self.case.name} | {self.case.library} | {rates[0]:.1f} | {rates[1]:.1f} | {faster} "
-            f"| {processor_us[0]:.2f} | {processor_us[1]:.2f} | {cheaper} |"
+            f"| {self.case.name} | {self.case.library} | {rates[0]} | {rates[1]} | {faster} "
+            f"| {processor_us[0]} | {processor_us[1]} | {cheaper} |"
         )
-
-
-def _interval(ratios: list[float]) -> str:
-    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
 def compare(case: Case, rounds: int) -> Comparison:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.intervals import MIN_ROUNDS
 from benchmarks.nexmark import measure
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.paper.experiment import Experiment, Options, load, result_path, run, save
@@ -33,7 +34,7 @@ def main() -> None:
     )
     parser.add_argument("what", nargs="*", metavar="QUERY|check|page", help="all queries if left out")
     parser.add_argument("--events", type=int, help="of each run, or of the check")
-    parser.add_argument("--rounds", type=int, default=1, help="how often each query is run")
+    parser.add_argument("--rounds", type=int, default=MIN_ROUNDS, help="how often each query is run")
     parser.add_argument("--cores", type=int, default=os.cpu_count(), help="subtasks")
     parser.add_argument("--runtime", default="simulated", help="of the check")
     parser.add_argument("--json", type=Path, help="the file of the results")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from benchmarks.nexmark.query import Query
 from benchmarks.paper.experiment import Cell, Options, in_turns, where
 from benchmarks.paper.plots import Plots
 from benchmarks.paper.sampling import Sampler
-from benchmarks.paper.tables import middle, millions, spread, table
+from benchmarks.paper.tables import millions, spread, table
 from rheos.cli.benchmarks.measured_connectors import SOURCE, MeasuredSource
 from rheos.cli.benchmarks.recorder import SLICE_NS, read_slices
 from rheos.connectors import CheckpointId, Sink, SinkContext, SinkWriter
@@ -94,6 +94,11 @@ def measured(query: Query, events: int, cores: int) -> dict[str, Any]:
     }
 
 
+def _times(published: float) -> Callable[[float], str]:
+    """Return what formats a rate as its ratio to a published one."""
+    return lambda rate: f"{rate / published:.1f}"
+
+
 def show(results: dict[str, Any], plots: Plots | None = None) -> str:
     """As a table of Markdown."""
     runs = results["runs"]
@@ -101,15 +106,15 @@ def show(results: dict[str, Any], plots: Plots | None = None) -> str:
     for query in QUERIES.values():
         of = where(runs, query=query.name)
         if of:
-            ours, theirs = middle(of, "events_per_core_s"), FLINK_2_0.get(query.name)
+            theirs = FLINK_2_0.get(query.name)
             rows.append(
                 [
                     f"{query.name}, {query.about}",
-                    millions(middle(of, "events_per_s")),
+                    spread(of, "events_per_s", millions),
                     spread(of, "events_per_core_s", millions),
                     millions(FLINK_1_13.get(query.name)) or "none",
                     millions(theirs) or "none",
-                    f"{ours / theirs:.1f}" if ours and theirs else "",
+                    spread(of, "events_per_core_s", _times(theirs)) if theirs else "",
                 ]
             )
     heads = ["query", "events/s", "events/s per core", "Flink 1.13", "Flink 2.0", "to Flink 2.0"]

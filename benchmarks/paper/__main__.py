@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.paper.experiment import RESULTS, load, result_path, run, save
+from benchmarks.paper.experiment import RESULTS, extended, load, result_path, run, save
 from benchmarks.paper.experiments import EXPERIMENTS
 from benchmarks.paper.page import PAGE, ROOT, rewrite
 from benchmarks.paper.plots import Plots
@@ -26,6 +26,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="under a minute each, to try it")
     parser.add_argument("--seconds", type=float, help="that each run is measured for")
     parser.add_argument("--rounds", type=int, help="how often each run is made")
+    parser.add_argument(
+        "--more", action="store_true", help="add these rounds to the results that are there"
+    )
     parser.add_argument("--json", type=Path, help="the file of the results (of one experiment)")
     parser.add_argument("--leave-out", nargs="+", default=[], choices=list(named), help="of all")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder of results for page")
@@ -39,6 +42,7 @@ def main() -> None:
         options = ["--quick"] * given.quick
         options += [f"--seconds={given.seconds}"] if given.seconds else []
         options += [f"--rounds={given.rounds}"] if given.rounds else []
+        options += ["--more"] * given.more
         sys.exit(_all([name for name in named if name not in given.leave_out], options))
     # The workers find these modules, too.
     os.environ["PYTHONPATH"] = os.pathsep.join(
@@ -48,6 +52,8 @@ def main() -> None:
     experiment = named[given.what]
     result = run(experiment, experiment.options(given.quick, given.seconds, given.rounds))
     path = given.json or result_path(experiment.name, given.quick)
+    if given.more and path.exists():
+        result = extended(load(path), result)
     save(result, path)
     print(experiment.show(load(path)["results"], Plots(path.parent, str(path.parent))))
     print(f"\n{path}: {result['took_s']} s in all")

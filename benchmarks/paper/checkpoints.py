@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from benchmarks.intervals import Interval, change_text
 from benchmarks.paper.experiment import Cell, Experiment, Options, in_turns, where
 from benchmarks.paper.on_rheos import RHEOS, SPARK, bench
 from benchmarks.paper.plots import FLINK, Plots, legend, panels, titled
 from benchmarks.paper.plots import RHEOS as BLUE
-from benchmarks.paper.plots import SPARK as ORANGE
 from benchmarks.paper.published import CHECKPOINT_COST
-from benchmarks.paper.tables import digits, middle, millions, percent, spread, table
+from benchmarks.paper.tables import (
+    change_of,
+    digits,
+    millions,
+    percent,
+    sections,
+    spread,
+    table,
+)
 
 CORES = 2
 BYTES_PER_KEY = 24
@@ -85,73 +94,53 @@ def run(options: Options) -> dict[str, Any]:
     return {"cores": CORES, "runs": in_turns(options, cells, measure)}
 
 
+Costs = Sequence[tuple[str, Interval | None]]
+"""Names of cells, and the shares of the rate that they lose."""
+
+
 def show(results: dict[str, Any], plots: Plots) -> str:
     ours = where(results["runs"], engine=RHEOS)
     spark = where(results["runs"], engine=SPARK)
 
-    def cost(size: int, interval: int | None, metric: str = "records_per_s") -> float:
-        """The share of the rate, or of processor time, that checkpoints take."""
-        plain = middle(where(ours, size_mb=size, interval_s=None), metric) or float("nan")
-        kept = middle(where(ours, size_mb=size, interval_s=interval), metric) or float("nan")
-        return kept / plain - 1 if metric == "us_per_record" else 1 - kept / plain
+    def of(size: int, interval: int | None) -> list[dict[str, Any]]:
+        return where(ours, size_mb=size, interval_s=interval)
+
+    def cost(size: int, interval: int) -> Interval | None:
+        """Return the share of the rate that checkpoints take."""
+        found = change_of(of(size, interval), of(size, None), "records_per_s")
+        return None if found is None else found.map(lambda more: -more)
 
     sizes = sorted({run["size_mb"] for run in ours if run["interval_s"] == BY_SIZE_S})
     intervals = sorted({run["interval_s"] for run in where(ours, size_mb=BY_INTERVAL_MB)} - {None})
-    figure, (by_interval, by_size) = panels(2)
-    for axes, x, costs, title, label in (
-        (
-            by_interval,
-            [str(each) for each in intervals],
-            [cost(BY_INTERVAL_MB, each) for each in intervals],
-            f"{BY_INTERVAL_MB} MB of state",
-            "checkpoint interval, s",
-        ),
-        (
-            by_size,
-            [f"{each:,}" for each in sizes],
-            [cost(each, BY_SIZE_S) for each in sizes],
-            f"A checkpoint every {BY_SIZE_S} s",
-            "state, MB",
-        ),
-    ):
-        low, high = (share * 100 for share in CHECKPOINT_COST)
-        axes.axhspan(low, high, alpha=0.2, color=FLINK, label="Flink, as published")
-        axes.plot(x, [each * 100 for each in costs], color=BLUE, marker="o", label=RHEOS)
-        axes.axhline(0, color=FLINK, linewidth=0.8)
-        titled(axes, title, label, "throughput lost, %")
-    shares = {
-        run["size_mb"]: middle(where(spark, size_mb=run["size_mb"]), "commit_share") for run in spark
-    }
-    drawn_sizes = [size for size in sizes if size in shares]
-    by_size.plot(
-        [f"{size:,}" for size in drawn_sizes],
-        [(shares[size] or 0) * 100 for size in drawn_sizes],
-        "o--",
-        color=ORANGE,
-        label=f"{SPARK}: commits' share of a micro-batch",
+    drawn = _drawn(
+        [(str(each), cost(BY_INTERVAL_MB, each)) for each in intervals],
+        [(f"{each:,}", cost(each, BY_SIZE_S)) for each in sizes],
+        plots,
     )
-    legend(figure)
-    drawn = plots.save(
-        figure, "checkpoints", "Throughput lost to checkpoints, by interval and by state"
-    )
+    shares = {run["size_mb"]: where(spark, size_mb=run["size_mb"]) for run in spark}
     rows = []
     for size, interval in sorted(
         {(run["size_mb"], run["interval_s"]) for run in ours}, key=lambda each: (each[0], each[1] or 0)
     ):
-        of = where(ours, size_mb=size, interval_s=interval)
-        is_plain = interval is None
+        runs = of(size, interval)
+        checkpoint = [""] * 5
+        if interval is not None:
+            plain = of(size, None)
+            checkpoint = [
+                change_text(cost(size, interval)),
+                change_text(change_of(runs, plain, "us_per_record")),
+                spread(runs, "checkpoint_bytes", lambda size_bytes: digits(size_bytes / 1e6)),
+                spread(runs, "checkpoint_sync_us", lambda us: digits(us / 1e3)),
+                spread(runs, "last_checkpoint_ms", "{:,.0f}".format),
+            ]
         rows.append(
             [
                 RHEOS,
                 f"{size:,}",
-                "none" if is_plain else f"{interval} s",
-                spread(of, "records_per_s", millions),
-                "" if is_plain else percent(cost(size, interval), places=1),
-                "" if is_plain else percent(cost(size, interval, "us_per_record"), places=1),
-                digits((middle(of, "checkpoint_bytes") or 0) / 1e6) if not is_plain else "",
-                digits((middle(of, "checkpoint_sync_us") or 0) / 1e3) if not is_plain else "",
-                f"{middle(of, 'last_checkpoint_ms') or 0:,.0f}" if not is_plain else "",
-                percent(middle(of, "cpu_share")),
+                "none" if interval is None else f"{interval} s",
+                spread(runs, "records_per_s", millions) or "disturbed",
+                *checkpoint,
+                spread(runs, "cpu_share", percent),
             ]
         )
     rows += [
@@ -159,30 +148,50 @@ def show(results: dict[str, Any], plots: Plots) -> str:
             f"{SPARK} (RocksDB)",
             f"{size:,}",
             "each micro-batch",
-            spread(where(spark, size_mb=size), "records_per_s", millions),
-            f"{percent(shares[size])} of its time",
+            spread(shares[size], "records_per_s", millions),
+            f"{spread(shares[size], 'commit_share', percent)} of its time",
             *[""] * 4,
-            percent(middle(where(spark, size_mb=size), "cpu_share")),
+            spread(shares[size], "cpu_share", percent),
         ]
         for size in sorted(shares)
     ]
     heads = ["engine", "state, MB", "checkpoints", "records/s", "throughput lost"]
     heads += ["more processor time", "checkpoint, MB", "held up, ms", "took, ms", "share of its cores"]
-    least, most = (percent(share) for share in CHECKPOINT_COST)
-    largest = sizes[-1]
-    by_size_cost = percent(cost(largest, BY_SIZE_S), places=1)
-    often, seldom = (
-        percent(cost(BY_INTERVAL_MB, each), places=1) for each in (intervals[0], intervals[-1])
-    )
-    says = (
-        f"With {BY_INTERVAL_MB} MB of state a checkpoint every {intervals[-1]} s costs {seldom} of the "
-        f"throughput, one every {intervals[0]} s {often} (Flink in the paper: {least} to {most}, the "
-        f"grey band). With {largest:,} MB of state, of which most changes between two checkpoints, one "
-        f"every {BY_SIZE_S} s costs {by_size_cost}."
-    )
-    return "\n\n".join([drawn, table(heads, rows), says])
+    said = [
+        f"Throughput that a checkpoint every {interval} s costs with {size:,} MB of state: {lost}."
+        for size, interval in (
+            *((BY_INTERVAL_MB, each) for each in reversed(intervals)),
+            (sizes[-1], BY_SIZE_S),
+        )
+        if (lost := change_text(cost(size, interval)))
+    ]
+    return sections(drawn, table(heads, rows), " ".join(said))
+
+
+def _drawn(by_interval: Costs, by_size: Costs, plots: Plots) -> str:
+    """Draw the lost throughput with its intervals; nothing if no cost has one."""
+    if not any(cost for _, cost in (*by_interval, *by_size)):
+        return ""
+    figure, panes = panels(2)
+    for axes, costs, title, label in (
+        (panes[0], by_interval, f"{BY_INTERVAL_MB} MB of state", "checkpoint interval, s"),
+        (panes[1], by_size, f"A checkpoint every {BY_SIZE_S} s", "state, MB"),
+    ):
+        low, high = (share * 100 for share in CHECKPOINT_COST)
+        axes.axhspan(low, high, alpha=0.2, color=FLINK, label="Flink, as published")
+        known = [(x, cost) for x, cost in costs if cost is not None]
+        middles = [cost.middle * 100 for _, cost in known]
+        ends = [
+            [100 * (cost.middle - cost.low) for _, cost in known],
+            [100 * (cost.high - cost.middle) for _, cost in known],
+        ]
+        axes.errorbar([x for x, _ in known], middles, ends, color=BLUE, marker="o", label=RHEOS)
+        axes.axhline(0, color=FLINK, linewidth=0.8)
+        titled(axes, title, label, "throughput lost, %")
+    legend(figure)
+    return plots.save(figure, "checkpoints", "Throughput lost to checkpoints, by interval and by state")
 
 
 EXPERIMENT = Experiment(
-    "checkpoints", "what checkpoints cost, by interval and by state", run, show, seconds=10, rounds=1
+    "checkpoints", "what checkpoints cost, by interval and by state", run, show, seconds=10
 )

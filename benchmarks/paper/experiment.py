@@ -9,12 +9,15 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from benchmarks.disturbance import QuietRuns
+from benchmarks.intervals import MIN_ROUNDS
 from benchmarks.paper.plots import Plots
 
 RESULTS = Path(__file__).with_name("results")
@@ -53,7 +56,7 @@ class Experiment:
     """Results as Markdown, with figures that the `Plots` draw. Every figure in the text is made of
     the results, so that the page stays true when they change."""
     seconds: float = 8.0
-    rounds: int = 2
+    rounds: int = MIN_ROUNDS
 
     def options(self, quick: bool, seconds: float | None, rounds: int | None) -> Options:
         """What was not said is the experiment's own."""
@@ -74,6 +77,26 @@ def run(experiment: Experiment, options: Options) -> dict[str, Any]:
         "options": {"seconds": options.seconds, "rounds": options.rounds, "quick": options.quick},
         "took_s": round(time.monotonic() - began),
         "results": results,
+    }
+
+
+def extended(earlier: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Return earlier results with the rounds of another sitting.
+
+    Raises:
+        ValueError: The machine or the length of the runs differs, so that rounds are not comparable.
+    """
+    for part, name in (("machine", "cores"), ("options", "seconds"), ("options", "quick")):
+        was, is_now = earlier[part][name], more[part][name]
+        if was != is_now:
+            raise ValueError(f"the earlier results have {name} {was}, and these {is_now}: start anew")
+    rounds = earlier["options"]["rounds"]
+    runs = [{**run, "round": run.get("round", 1) + rounds} for run in more["results"]["runs"]]
+    return {
+        **more,
+        "options": {**more["options"], "rounds": rounds + more["options"]["rounds"]},
+        "took_s": earlier["took_s"] + more["took_s"],
+        "results": {**more["results"], "runs": [*earlier["results"]["runs"], *runs]},
     }
 
 
@@ -109,14 +132,21 @@ Cell = dict[str, Any]
 def in_turns(
     options: Options, cells: Sequence[Cell], measure: Callable[[Cell], dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Makes every run once in each round, every second round backwards: what else the machine does, and
-    its heat, falls on all of them. Gives a dict for each run: its cell, its round, its measurements."""
+    """Make every run once in each round, every second round backwards.
+
+    So what else the machine does, and its heat, affects all of them. A run during which the machine was
+    disturbed is repeated; quick runs are not judged.
+
+    Returns:
+        A dict for each run: its cell, its round, its measurements.
+    """
     runs = []
+    quiet = QuietRuns(os.cpu_count() or 1)
     for number in range(1, options.rounds + 1):
         for cell in cells if number % 2 else reversed(cells):
             what = ", ".join(f"{name} {value}" for name, value in cell.items() if value is not None)
             options.say(f"round {number} of {options.rounds}: {what}")
-            measurements = measure(cell)
+            measurements = measure(cell) if options.quick else quiet(partial(measure, cell))
             options.say("    " + ", ".join(f"{n} {v}" for n, v in measurements.items() if _is_short(v)))
             # A measurement of the same name, such as the busy cores, never replaces the cell's value.
             runs.append({**measurements, **cell, "round": number})

@@ -3,13 +3,14 @@ that it stands for."""
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from benchmarks.paper.experiment import Cell, Experiment, Options, in_turns, where
 from benchmarks.paper.on_rheos import bench
 from benchmarks.paper.plots import FLINK as GREY
 from benchmarks.paper.plots import OTHERS, Plots, legend, level, panels, titled
-from benchmarks.paper.tables import digits, middle, millions, spread, table
+from benchmarks.paper.tables import are_enough, digits, middle, millions, sections, spread, table
 
 KEYS = 10_000
 CORES = 2
@@ -97,13 +98,15 @@ def show(results: dict[str, Any], plots: Plots) -> str:
     ]
     heads = ["", "asked for, records/s", "records/s", "p50, ms", "p99, ms", "cores"]
     heads += ["chosen rows of a batch", "chosen timeout, ms"]
+    cells = {each: [where(runs, rate=rate, objective_ms=each) for rate in rates] for each in objectives}
     held = [
         (each, sum((middle(of, "latency_ms.p99") or 0) <= each for of in at_rates), len(at_rates))
-        for each in objectives
-        for at_rates in [[where(runs, rate=rate, objective_ms=each) for rate in rates]]
+        for each, at_rates in cells.items()
     ]
     says = "; ".join(f"{each} ms at {met} of {count} rates" for each, met, count in held)
-    return "\n\n".join([drawn, table(heads, rows), f"p99 is within an objective of {says}."])
+    is_enough = are_enough(*chain.from_iterable(cells.values()))
+    says = f"The median p99 is within an objective of {says}." if is_enough else ""
+    return sections(drawn, table(heads, rows), says)
 
 
 EXPERIMENT = Experiment(
@@ -112,5 +115,4 @@ EXPERIMENT = Experiment(
     run,
     show,
     seconds=4,
-    rounds=1,
 )

@@ -16,13 +16,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.disturbance import summary
+from benchmarks.intervals import APPROXIMATELY, MIN_ROUNDS
 from benchmarks.paper.experiment import Experiment, load, result_path
 from benchmarks.paper.plots import Plots
+from benchmarks.paper.tables import sections
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "benchmarks.md"
 PLOTS = "benchmarks"
 """The folder of the plots, beside the page."""
+
+TOO_FEW = (
+    f"**Not enough rounds for a comparison.** A value after {APPROXIMATELY} is from fewer than "
+    f"{MIN_ROUNDS} rounds. It shows an order of magnitude, and no difference between cells."
+)
+"""Stands above results that have such a value."""
 
 _BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -38,6 +47,12 @@ def footnote(result: dict[str, Any]) -> str:
     )
 
 
+def block(shown: str, result: dict[str, Any], footnote: str) -> str:
+    """Return what the page shows of an experiment: with a notice if a cell has too few rounds."""
+    notice = TOO_FEW if APPROXIMATELY in shown else ""
+    return sections(notice, shown, sections(summary(result["results"].get("runs", [])), footnote))
+
+
 def rewrite(
     experiments: Sequence[Experiment],
     results: Path,
@@ -51,8 +66,8 @@ def rewrite(
         path = result_path(experiment.name, folder=results)
         if path.exists():
             result = load(path)
-            shown[experiment.name] = (
-                f"{experiment.show(result['results'], plots)}\n\n{footnote(result)}"
+            shown[experiment.name] = block(
+                experiment.show(result["results"], plots), result, footnote(result)
             )
     text = page.read_text()
     missing = sorted(set(shown) - {found[1] for found in _BLOCK.findall(text)})

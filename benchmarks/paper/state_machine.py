@@ -13,19 +13,19 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from benchmarks.paper.committed import Committed, make_topics
-from benchmarks.paper.experiment import Experiment, Options, where
+from benchmarks.paper.experiment import Cell, Experiment, Options, in_turns, where
 from benchmarks.paper.plots import GENERATOR, RHEOS, Plots, legend, panels, titled
 from benchmarks.paper.shop import Alert, Shop, judge
 from benchmarks.paper.struck import Produced, Record, Strikes, Struck, strike
-from benchmarks.paper.tables import digits, millions, table
+from benchmarks.paper.tables import millions, sections, spread, table
 from rheos.cli.benchmarks.measured_connectors import SOURCE
 from rheos.cli.benchmarks.recorder import read_slices
 from rheos.testing.servers import KafkaBroker
@@ -86,19 +86,20 @@ def run(options: Options) -> dict[str, Any]:
     calm_s = 6.0 if options.quick else 2.5 * options.seconds
     alone = Strikes(calm_s + SETTLED_S, None)
     killing = Strikes((kills + 0.6) * (KILL_EVERY_S + 1), KILL_EVERY_S)
-    runs = []
+    ways: dict[str, tuple[Callable[..., dict[str, Any]], Strikes]] = {
+        SENT_AT_ONCE: (partial(_rheos, guarantee="at_least_once"), alone),
+        HELD: (partial(_rheos, guarantee="exactly_once"), alone),
+        KILLED: (partial(_rheos, guarantee="exactly_once"), killing),
+        SPARK: (_spark, alone),
+    }
+    numbers = count()
     with KafkaBroker() as broker:
-        for rate in (full // QUIETER, full):
-            for what, measure, strikes in (
-                (SENT_AT_ONCE, partial(_rheos, guarantee="at_least_once"), alone),
-                (HELD, partial(_rheos, guarantee="exactly_once"), alone),
-                (KILLED, partial(_rheos, guarantee="exactly_once"), killing),
-                (SPARK, _spark, alone),
-            ):
-                options.say(f"{rate:,} events a second: {what}")
-                measurements = _run(broker.address, str(len(runs)), rate, measure, strikes)
-                runs.append({"run": what, "rate_per_s": rate, **measurements})
-    return {"runs": runs}
+
+        def measure(cell: Cell) -> dict[str, Any]:
+            return _run(broker.address, str(next(numbers)), cell["rate_per_s"], *ways[cell["run"]])
+
+        cells = [{"run": what, "rate_per_s": rate} for rate in (full // QUIETER, full) for what in ways]
+        return {"runs": in_turns(options, cells, measure)}
 
 
 @dataclass(frozen=True)
@@ -246,7 +247,8 @@ def _binned(counts: dict[float, int] | Counter[float], began_s: float) -> list[t
 
 def show(results: dict[str, Any], plots: Plots) -> str:
     runs = results["runs"]
-    killed = where(runs, run=KILLED)
+    rates = sorted({each["rate_per_s"] for each in runs})
+    killed = [where(runs, run=KILLED, rate_per_s=rate)[0] for rate in rates]
     figure, axes = panels(len(killed))
     for axis, each in zip(axes, killed, strict=True):
         for name, colour in (("generator", GENERATOR), ("job", RHEOS)):
@@ -269,25 +271,23 @@ def show(results: dict[str, Any], plots: Plots) -> str:
         "p99 ms",
     )
     rows = []
-    for each in runs:
-        verdict, late = each["verdict"], each["to_reader_ms"]
-        wrong = ", ".join(str(verdict[kind]) for kind in _WRONG)
-        counts = (millions(each["rate_per_s"]), f"{each['sent']:,}", f"{verdict['found']:,}", wrong)
-        rows.append((each["run"], *counts, digits(late.get("p50")), digits(late.get("p99"))))
-    strikes = [
-        (f"{millions(each['rate_per_s'])}, at {struck['at_s']:.0f} s", *(_s(struck[n]) for n in _AFTER))
-        for each in killed
-        for struck in each["strikes"]
-    ]
-    return "\n\n".join(
-        (
-            drawn,
-            "Latency is from when the broker has the event to when a reader of committed records has "
-            "its alert.",
-            table(heads, rows),
-            table(("events/s; a worker is killed", *_AFTER.values()), strikes),
-            _says(runs),
-        )
+    for what, rate in {(each["run"], each["rate_per_s"]): None for each in runs}:
+        of = where(runs, run=what, rate_per_s=rate)
+        wrong = ", ".join(str(sum(each["verdict"][kind] for each in of)) for kind in _WRONG)
+        sent, alerts = sum(each["sent"] for each in of), sum(each["verdict"]["found"] for each in of)
+        late = (spread(of, f"to_reader_ms.{name}") for name in ("p50", "p99"))
+        rows.append((what, millions(rate), f"{sent:,}", f"{alerts:,}", wrong, *late))
+    kills = []
+    for rate in rates:
+        struck = [at for each in where(runs, run=KILLED, rate_per_s=rate) for at in each["strikes"]]
+        kills.append((millions(rate), str(len(struck)), *(spread(struck, n, _s) for n in _AFTER)))
+    return sections(
+        drawn,
+        "Latency is from when the broker has the event to when a reader of committed records has "
+        "its alert.",
+        table(heads, rows),
+        table(("events/s", "killed workers", *_AFTER.values()), kills),
+        _says(runs),
     )
 
 
@@ -295,21 +295,7 @@ def _says(runs: list[dict[str, Any]]) -> str:
     ours = [each for each in runs if each["run"] != SPARK]
     wrong = sum(each["verdict"][kind] for each in ours for kind in _WRONG)
     says = "The alerts are just the planted ones." if not wrong else f"{wrong:,} alerts are wrong."
-    for each in where(runs, run=SENT_AT_ONCE):
-        late = each["to_reader_ms"]
-        says += (
-            f" At {millions(each['rate_per_s'])} events a second and at least once, half of them are "
-            f"there {digits(late['p50'])} ms after their event, 99 % after {digits(late['p99'])} ms."
-        )
-    says += " Exactly once adds the wait for a checkpoint."
-    for each in where(runs, run=KILLED):
-        silent = [at["no_rows_for_s"] for at in each["strikes"] if at["no_rows_for_s"] is not None]
-        if silent:
-            says += (
-                f" At {millions(each['rate_per_s'])} a killed worker stops the job for "
-                f"{_s(median(silent))} in the median of {len(silent)}, {_s(max(silent))} at the most."
-            )
-    return says
+    return f"{says} Exactly once adds the wait for a checkpoint."
 
 
 _WRONG = {
@@ -325,8 +311,8 @@ _AFTER = {
 }
 
 
-def _s(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds:.1f} s"
+def _s(seconds: float) -> str:
+    return f"{seconds:.1f} s"
 
 
 EXPERIMENT = Experiment(
@@ -334,5 +320,4 @@ EXPERIMENT = Experiment(
     about="the state machine from Kafka while workers are killed, and its latency",
     run=run,
     show=show,
-    rounds=1,
 )

@@ -13,9 +13,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,13 +29,13 @@ from benchmarks.paper import yahoo_spark
 from benchmarks.paper.ads import SCHEMA, Counts, Pace, columns, counted, judge
 from benchmarks.paper.clock import ClockWatch
 from benchmarks.paper.committed import make_topics
-from benchmarks.paper.experiment import Experiment, Options, where
+from benchmarks.paper.experiment import Cell, Experiment, Options, in_turns, where
 from benchmarks.paper.on_rheos import RHEOS, SPARK
 from benchmarks.paper.plots import RHEOS as BLUE
 from benchmarks.paper.plots import SPARK as ORANGE
 from benchmarks.paper.plots import Plots, legend, panels, titled
 from benchmarks.paper.structured_streaming import session
-from benchmarks.paper.tables import digits, millions, table
+from benchmarks.paper.tables import digits, millions, ratio_of, sections, spread, table, values
 from benchmarks.paper.yahoo_program import into_redis, views_by_campaign
 from benchmarks.paper.yahoo_redis import LastUpdates, connect, read_counts
 from rheos.cli.benchmarks.measured_connectors import SOURCE, MeasuredSource
@@ -83,12 +85,15 @@ class Bench:
         self.redis = connect(url)
         self.runs: list[dict[str, Any]] = []
 
-    def run(self, what: str, system: str, measure: Callable[[], dict[str, Any]]) -> None:
-        self.options.say(f"{what}: {system}")
-        self.redis.flushdb()
-        measurements = measure()
-        self.runs.append({"run": what, "system": system, **measurements})
-        self.options.say(f"    {measurements}")
+    def run(self, what: str, systems: dict[str, Callable[[], dict[str, Any]]]) -> None:
+        """Measure all systems in turns. A run begins with an empty Redis."""
+
+        def measure(cell: Cell) -> dict[str, Any]:
+            self.redis.flushdb()
+            return systems[cell["system"]]()
+
+        cells = [{"run": what, "system": system} for system in systems]
+        self.runs += in_turns(self.options, cells, measure)
 
     # --- a full topic ------------------------------------------------------------------------------
 
@@ -108,9 +113,7 @@ class Bench:
             query.awaitTermination()
             return {"events_per_s": yahoo_spark.rate_per_s(query), **self._judged(expected, events)}
 
-        for _ in range(self.options.rounds):
-            self.run(FULL, RHEOS, rheos)
-            self.run(FULL, SPARK, spark)
+        self.run(FULL, {RHEOS: rheos, SPARK: spark})
 
     def inside(self) -> None:
         blocks = MADE_BLOCKS // 20 if self.options.quick else MADE_BLOCKS
@@ -121,8 +124,7 @@ class Bench:
             source = Made(pace).source(blocks)
             return {"events_per_s": self._to_the_end(source), **self._judged(expected, events)}
 
-        for _ in range(self.options.rounds):
-            self.run(INSIDE, RHEOS, rheos)
+        self.run(INSIDE, {RHEOS: rheos})
 
     def _to_the_end(self, source: Any) -> float:
         """Events a second, from a second after both sources give rows to the end."""
@@ -142,11 +144,15 @@ class Bench:
     def live(self) -> None:
         rate = LIVE_RATE // 10 if self.options.quick else LIVE_RATE
         seconds = 22 if self.options.quick else max(5 * self.options.seconds, 42)
-        for number in range(self.options.rounds):
-            for system, start in ((RHEOS, self._live_rheos), (SPARK, self._live_spark)):
-                topic = f"live-{system.split()[0].lower()}-{number}"
-                make_topics(self.brokers, {topic: PARTITIONS})
-                self.run(LIVE, system, lambda: self._live(topic, start, rate, int(rate * seconds)))  # noqa: B023
+        numbers = count()
+
+        def measure(start: Callable[[str], Callable[[], None]]) -> dict[str, Any]:
+            topic = f"live-{next(numbers)}"
+            make_topics(self.brokers, {topic: PARTITIONS})
+            return self._live(topic, start, rate, int(rate * seconds))
+
+        starts = {RHEOS: self._live_rheos, SPARK: self._live_spark}
+        self.run(LIVE, {system: partial(measure, start) for system, start in starts.items()})
 
     def _live(self, topic: str, start: Any, rate: int, events: int) -> dict[str, Any]:
         stop, clock = start(topic), ClockWatch()
@@ -278,39 +284,27 @@ def show(results: dict[str, Any], plots: Plots) -> str:
     )  # fmt: skip
     wrong = sum(each["wrong"] for each in runs)
     is_right = "Every count is the generator's own." if not wrong else f"{wrong:,} counts are wrong."
-    best = {what: where(_medians(runs), run=what) for what in (FULL, LIVE, INSIDE)}
-    rates = [millions(each["events_per_s"]) for each in (*best[FULL], *best[INSIDE])]
-    late = [digits(each["latency_ms"]["p50"]) for each in best[LIVE]]
-    says = (
-        f"{is_right} Through Kafka Rheos counts {rates[0]} events a second, and Structured Streaming "
-        f"{rates[1]}; with the generator inside Rheos counts {rates[2]}. The last update of a window "
-        f"comes {late[0]} ms after its end in Rheos (median), and {late[1]} ms in Structured Streaming."
-    )
-    return "\n\n".join((drawn, table(heads, map(_row, _medians(runs))), says))
+    cells = [
+        of
+        for what in (FULL, LIVE, INSIDE)
+        for system in (RHEOS, SPARK)
+        if (of := where(runs, run=what, system=system))
+    ]
+    ours, theirs = (where(runs, run=FULL, system=system) for system in (RHEOS, SPARK))
+    says = is_right
+    if faster := ratio_of(ours, theirs, "events_per_s"):
+        says += f" Through Kafka Rheos counts {faster} times the events a second."
+    return sections(drawn, table(heads, map(_row, cells)), says)
 
 
-def _medians(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of each run and system the run with the middle rate."""
-    shown = []
-    for what in (FULL, LIVE, INSIDE):
-        for system in (RHEOS, SPARK):
-            found = where(runs, run=what, system=system)
-            found.sort(key=lambda each: each.get("events_per_s", 0))
-            shown += found[len(found) // 2 :][:1]
-    return shown
-
-
-def _row(run: dict[str, Any]) -> tuple[str, ...]:
-    late = run.get("latency_ms", {})
-    rate = (
-        millions(run["events_per_s"])
-        if "events_per_s" in run
-        else f"{millions(run['rate_per_s'])} sent"
-    )
-    counts = (f"{run[name]:,}" for name in ("events", "windows", "wrong"))
-    behind = digits(run.get("producer_behind_ms", {}).get("max"))
-    quantiles = (digits(late.get("p50")), digits(late.get("p99")))
-    return (run["run"], run["system"], rate, *quantiles, behind, *counts)
+def _row(runs: list[dict[str, Any]]) -> tuple[str, ...]:
+    first = runs[0]
+    rate = spread(runs, "events_per_s", millions) or f"{millions(first['rate_per_s'])} sent"
+    quantiles = (spread(runs, f"latency_ms.{name}") for name in ("p50", "p99"))
+    behind = digits(max(values(runs, "producer_behind_ms.max"), default=None))
+    counts = (f"{first[name]:,}" for name in ("events", "windows"))
+    wrong = f"{sum(run['wrong'] for run in runs):,}"
+    return (first["run"], first["system"], rate, *quantiles, behind, *counts, wrong)
 
 
 EXPERIMENT = Experiment(
@@ -318,5 +312,4 @@ EXPERIMENT = Experiment(
     about="the Yahoo streaming benchmark, through Kafka and with the generator inside, into Redis",
     run=run,
     show=show,
-    rounds=1,
 )

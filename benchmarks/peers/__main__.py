@@ -3,9 +3,10 @@
 usage: python -m benchmarks.peers [--rounds N] [--seconds S] [--only TEXT ...]
 
 Each round runs every cell with Rheos and with Flink, one after the other, each in processes of its own;
-they take turns at going first. Medians over the rounds, and in brackets the least and the largest. The
-cores are those of all processes of the job: of Rheos the driver, Spark's JVM and the workers, of Flink
-its one process. Between the runs naps of 100 µs show how long the machine itself holds a process up.
+they take turns at going first. The ratio is that of Rheos to Flink in the same round. Brackets contain
+the interval of the median (`benchmarks/intervals.py`). The cores are those of all processes of the job:
+of Rheos the driver, Spark's JVM and the workers, of Flink its one process. Between the runs naps of
+100 µs show how long the machine itself holds a process up. A run that it disturbed is repeated.
 
 The programs of Flink are in `java/`: objects are reused, state is on the heap, and latencies are those
 of every sixteenth row, from the moment in which it was due, or made where there is no rate.
@@ -14,13 +15,17 @@ of every sixteenth row, from the moment in which it was due, or made where there
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from benchmarks.compare import RHEOS, measure, spread
+from benchmarks.compare import RHEOS, measure
+from benchmarks.disturbance import QuietRuns, is_quiet, naps_ms, percentile, summary
+from benchmarks.intervals import MIN_ROUNDS, ratio_cell
+from benchmarks.intervals import cell as cell_text
 from benchmarks.peers.flink import Flink
-from benchmarks.peers.pauses import naps_ms
 
 CELLS = (
     "grouping --parallelism 2",
@@ -41,28 +46,42 @@ HEADER = (
 
 _WARMUP = " --warmup 8"
 """Java compiles while it runs."""
-_NAPS_S = 1.0
 
-System = Callable[[str, float], dict[str, Any]]
+Run = dict[str, Any]
+System = Callable[[str, float], Run]
+
+_MEASURED: tuple[tuple[Callable[[Run], float | None], str], ...] = (
+    (lambda run: run["records_per_s"] / 1e6, ".3f"),
+    (lambda run: run["cores"], ".2f"),
+    (lambda run: run["processor_us_per_record"], ".3f"),
+    (lambda run: run["latency_ms"]["p50"], ".2f"),
+    (lambda run: run["latency_ms"]["p99"], ".2f"),
+)
+"""Reads the metric of a column, and how it is formatted."""
 
 
-def measurements(runs: Sequence[dict[str, Any]]) -> list[str]:
-    """The columns of a row."""
-    found: list[tuple[Callable[[dict[str, Any]], float | None], str]] = [
-        (lambda run: run["records_per_s"] / 1e6, ".3f"),
-        (lambda run: run["cores"], ".2f"),
-        (lambda run: run["processor_us_per_record"], ".3f"),
-        (lambda run: run["latency_ms"]["p50"], ".2f"),
-        (lambda run: run["latency_ms"]["p99"], ".2f"),
-    ]
-    columns = [([read(run) for run in runs], form) for read, form in found]
-    known = [([value for value in values if value is not None], form) for values, form in columns]
-    return [spread(values, form) if values else "none" for values, form in known]
+def measurements(runs: Sequence[Run]) -> list[str]:
+    """Return the columns of a system, from its quiet runs."""
+    quiet = [run for run in runs if is_quiet(run)]
+    columns = []
+    for read, form in _MEASURED:
+        known = [value for run in quiet if (value := read(run)) is not None]
+        columns.append(cell_text(known, f"{{:{form}}}".format) or "none")
+    return columns
+
+
+def ratios(ours: Sequence[Run], theirs: Sequence[Run]) -> list[str]:
+    """Return the columns of a comparison, from the rounds in which both runs were quiet.
+
+    A column is empty if there are fewer than `MIN_ROUNDS` such rounds.
+    """
+    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if is_quiet(a) and is_quiet(b)]
+    return [ratio_cell([(read(a) or 0.0, read(b) or 0.0) for a, b in pairs]) for read, _ in _MEASURED]
 
 
 def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--only", nargs="+", metavar="TEXT", help="only cells in which one of these is")
     given = parser.parse_args(argv)
@@ -72,27 +91,35 @@ def main(argv: Sequence[str]) -> None:
         "Rheos": lambda cell, seconds: measure(RHEOS, cell, seconds),
         "Flink": flink.measure,
     }
-    runs: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    runs: dict[tuple[str, str], list[Run]] = {}
     naps: list[float] = []
+
+    def take_naps(seconds: float) -> list[float]:
+        took = naps_ms(seconds)
+        naps.extend(took)
+        return took
+
+    quiet = QuietRuns(os.cpu_count() or 1, naps=take_naps)
     try:
         for number in range(given.rounds):
             for cell in cells:
                 for name in sorted(systems, reverse=number % 2 == 0):
-                    naps += naps_ms(_NAPS_S)
-                    run = systems[name](cell + _WARMUP, given.seconds)
-                    runs.setdefault((cell, name), []).append(run)
                     print(f"round {number + 1}: {name} {cell}", file=sys.stderr, flush=True)
+                    run = quiet(partial(systems[name], cell + _WARMUP, given.seconds))
+                    runs.setdefault((cell, name), []).append(run)
     finally:
         flink.close()
     print(*HEADER, sep="\n")
     for cell in cells:
         for name in systems:
             print(f"| `{cell}` | {name} | {' | '.join(measurements(runs[cell, name]))} |")
-    naps.sort()
-    shares = ", ".join(
-        f"{share:.1%} {naps[int(share * len(naps)) - 1]:.2f} ms" for share in (0.5, 0.99, 0.999)
-    )
-    print(f"\nnaps of 0.1 ms took: {shares}, the longest {naps[-1]:.1f} ms")
+        compared = ratios(*(runs[cell, name] for name in systems))
+        if any(compared):
+            print(f"| `{cell}` | ratio | {' | '.join(compared)} |")
+    shares = ", ".join(f"{share:.1%} {percentile(naps, share):.2f} ms" for share in (0.5, 0.99, 0.999))
+    print(f"\nnaps of 0.1 ms took: {shares}, the longest {max(naps):.1f} ms")
+    if said := summary([run for of in runs.values() for run in of]):
+        print(said)
 
 
 if __name__ == "__main__":
