@@ -21,7 +21,7 @@ from rheos.ops.control.job_logs import LogFile, log_path, newest_lines
 from rheos.runtimes.host.log_capture import LogCapture
 
 CONNECTORS = Path(client_logs.__file__).parent
-OF_DATA = {"bson", "msgspec", "numpy", "polars", "pyarrow"}
+OF_DATA = {"bson", "duckdb", "msgspec", "numpy", "polars", "pyarrow"}
 """Libraries that speak to no server, and log nothing."""
 
 

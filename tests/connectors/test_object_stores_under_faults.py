@@ -299,7 +299,7 @@ def test_a_request_is_repeated_a_limited_number_of_times(
     assert store_retries.MOST_TRIES <= proxy.struck[fault] <= most
     assert STORE_RETRIES.total() - before == store_retries.MOST_TRIES - 1
     assert any(at[:2] == ("s3", "cat_file") for at in retried())
-    assert {reading.metric for reading in driver_readings()} == {f.DRIVER_STORE_RETRIES.name}
+    assert f.DRIVER_STORE_RETRIES.name in {reading.metric for reading in driver_readings()}
     assert all("checkpoints/a: cat_file is repeated" in wait for wait in waits)
     assert UNDER_WAY.longest_wait() is None
     before = proxy.struck.total()

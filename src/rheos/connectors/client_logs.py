@@ -36,6 +36,7 @@ LOGGERS_OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
         "s3transfer",
     ),
     "hdfs_native": ("hdfs_native",),
+    "lancedb": ("lancedb",),
     "nats": ("nats",),
     "paho": ("paho", "rheos.mqtt"),
     "pika": ("pika",),
