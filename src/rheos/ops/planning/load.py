@@ -1,0 +1,198 @@
+"""The predicted load of a job with a number of slots, at a rate. Pure.
+
+The hottest slot limits a job. It is the slot with the most key groups, the heaviest key and the most
+splits, as if these were always in the same slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil, inf
+
+from rheos.ops.planning.cost_model import (
+    ChainCost,
+    CostModel,
+    EdgeCost,
+    channel_rows,
+    group_share,
+    remote_share,
+)
+from rheos.ops.planning.measurement import CostedChain
+
+_CORE_US = 1_000_000.0
+"""Processor time of a core per second, in µs. A slot has one core."""
+_MB = 1_000_000.0
+_STEPS = 60
+"""Steps of the search for the highest rate; each halves the interval."""
+
+
+@dataclass(frozen=True)
+class JobLoad:
+    """Prediction for a number of slots and a rate."""
+
+    slots: int
+    rate: float
+    """Rows per second that all sources emit."""
+    chains: Mapping[int, float]
+    """Processor time in µs per second of each chain in the hottest slot, by its id."""
+    total_us: float
+    """Processor time in µs per second of all slots together."""
+    timeout_us: int | None = None
+    """Buffer timeout in µs; None: buffers are only sent when full."""
+    elements: Mapping[int, float] = field(default_factory=dict)
+    """Rows of an element on each edge, by its id."""
+    network_bytes_per_s: float = 0.0
+    """Bytes per second that leave a slot for another one, over all slots."""
+
+    @property
+    def busy(self) -> float:
+        """Return the share of a core that the hottest slot uses. Above 1, the rate is impossible."""
+        return sum(self.chains.values()) / _CORE_US
+
+    @property
+    def limiting_chain(self) -> int | None:
+        """Return the id of the chain that uses most time in the hottest slot; None without chains."""
+        return max(self.chains, key=lambda id: self.chains[id], default=None)
+
+
+def load_at(model: CostModel, slots: int, rate: float, timeout_us: int | None) -> JobLoad:
+    """Return the load of a job.
+
+    Args:
+        model: Costs of the job.
+        slots: Its parallelism.
+        rate: Rows per second that all sources emit.
+        timeout_us: Buffer timeout in µs; None: buffers are only sent when full.
+    """
+    batch_rows = model.measurement.batch_rows
+    elements: dict[int, float] = {}
+    passed: dict[int, float] = {}
+    network = 0.0
+    for cost in model.edges:
+        receivers = slots if cost.edge.remote and not cost.edge.broadcast else 1
+        passed[cost.edge.id] = cost.rows_per_source_row * rate * (slots if cost.edge.broadcast else 1)
+        senders = _slots_of(_chain(model, cost.edge.source), slots)
+        # A full batch of an edge has the share `fill` of the permitted size, as in the sample.
+        full = channel_rows(receivers, batch_rows, 0.0, None) * cost.fill
+        waiting = channel_rows(receivers, batch_rows, passed[cost.edge.id] / senders, timeout_us)
+        elements[cost.edge.id] = max(1.0, min(full, waiting))
+        if cost.edge.remote:
+            network += passed[cost.edge.id] * cost.bytes_per_row * remote_share(slots)
+    hot: dict[int, float] = {}
+    total = 0.0
+    for chain in model.chains:
+        us = _chain_us(model, chain, slots, rate, passed, elements, timeout_us)
+        total += us
+        hot[chain.chain.id] = us * hot_share(model, chain.chain, slots)
+    return JobLoad(slots, rate, hot, total, timeout_us, elements, network)
+
+
+def max_rate(model: CostModel, slots: int) -> float:
+    """Return the rate in rows per second at which the hottest slot uses a whole core. It is infinite if
+    the job costs nothing. A slot without idle time sends full batches, whatever the buffer timeout."""
+    low, high = 0.0, 1.0
+    while load_at(model, slots, high, None).busy <= 1:
+        low, high = high, high * 2
+        if high > 1e15:
+            return inf
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if load_at(model, slots, middle, None).busy <= 1:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def hot_share(model: CostModel, chain: CostedChain, slots: int) -> float:
+    """Return the share of a chain's work that the hottest slot does."""
+    share = 1 / _slots_of(chain, slots)
+    if chain.splits:
+        share = max(share, ceil(chain.splits / slots) / chain.splits)
+    if chain.keyed:
+        share = max(share, group_share(slots, model.measurement.max_parallelism))
+        heaviest = model.measurement.heaviest_key_share or 0.0
+        share = max(share, heaviest + (1 - heaviest) / slots)
+    return min(share, 1.0)
+
+
+def latency_ms(model: CostModel, load: JobLoad, state_bytes: float) -> float:
+    """Return an estimate of the time from source to sink that 99 % of the rows stay below, in ms. It is
+    infinite for an impossible rate.
+
+    A row waits for others in each slot that sends it, and for the elements before it in a queue. A
+    checkpoint pauses the slot in addition.
+    """
+    if load.busy >= 1:
+        return inf
+    hops = max(1, exchanges(model))
+    if load.timeout_us is None:
+        wait_ms = sum(_fill_ms(model, load, cost) for cost in model.edges if cost.edge.remote)
+    else:
+        wait_ms = hops * load.timeout_us / 1000
+    service_us = sum(_element_us(model, load, cost) for cost in model.edges)
+    pause_us = model.measurement.sync_us_per_mb * state_bytes / load.slots / _MB
+    if model.measurement.checkpoint_interval_ms is None:
+        pause_us = 0.0
+    return wait_ms + service_us / (1 - load.busy) / 1000 + pause_us / 1000
+
+
+def exchanges(model: CostModel) -> int:
+    """Return the largest number of exchanges between slots on a way from a source to a sink."""
+    depth: dict[int, int] = {}
+    # Edges lead to later chains, except those back to the head of a loop, which count once.
+    for edge in sorted((cost.edge for cost in model.edges), key=lambda edge: edge.source):
+        if edge.target > edge.source:
+            found = depth.get(edge.source, 0) + edge.remote
+            depth[edge.target] = max(depth.get(edge.target, 0), found)
+    return max(depth.values(), default=0)
+
+
+# --- parts ------------------------------------------------------------------------------------------
+
+
+def _chain(model: CostModel, id: int) -> CostedChain:
+    return next(cost.chain for cost in model.chains if cost.chain.id == id)
+
+
+def _slots_of(chain: CostedChain, slots: int) -> int:
+    """Return the number of slots in which the chain has rows."""
+    limits = [limit for limit in (chain.widest, chain.splits) if limit]
+    return max(1, min([slots, *limits]))
+
+
+def _chain_us(
+    model: CostModel,
+    cost: ChainCost,
+    slots: int,
+    rate: float,
+    passed: Mapping[int, float],
+    elements: Mapping[int, float],
+    timeout_us: int | None,
+) -> float:
+    """Return the processor time of a chain in all slots, in µs per second."""
+    id = cost.chain.id
+    near = [each.edge for each in model.edges if id in (each.edge.source, each.edge.target)]
+    inputs = [each for each in model.edges if each.edge.target == id]
+    rows = sum(passed[each.edge.id] for each in inputs) if inputs else cost.rows_per_source_row * rate
+    remote = sum(passed[edge.id] for edge in near if edge.remote) * remote_share(slots)
+    count = sum(passed[edge.id] / elements[edge.id] for edge in near)
+    if not inputs:
+        per_slot = rows / _slots_of(cost.chain, slots)
+        count += rows / channel_rows(1, model.measurement.batch_rows, per_slot, timeout_us)
+    return cost.us(rows, remote, count)
+
+
+def _element_us(model: CostModel, load: JobLoad, cost: EdgeCost) -> float:
+    """Return the time in which the receiver of an edge processes one element."""
+    receiver = next(each for each in model.chains if each.chain.id == cost.edge.target)
+    rows = load.elements[cost.edge.id]
+    remote = rows * remote_share(load.slots) if cost.edge.remote else 0.0
+    return receiver.us(rows, remote, 1.0)
+
+
+def _fill_ms(model: CostModel, load: JobLoad, cost: EdgeCost) -> float:
+    """Return the time in which a buffer becomes full, if nothing else sends it."""
+    per_channel = cost.rows_per_source_row * load.rate / load.slots**2
+    return load.elements[cost.edge.id] / per_channel * 1000 if per_channel > 0 else 0.0

@@ -1,0 +1,166 @@
+"""The measurement of a sample of a job: what `rheos plan` stores, and computes its plans from."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rheos.core.errors import ConfigurationError
+
+MAX_FILE_BYTES = 16 * 2**20
+"""Maximum size of a file with a measurement. A real one has a few kilobytes."""
+
+
+class CostedChain(msgspec.Struct, frozen=True):
+    """A chain of the job's plan, with everything that limits its parallelism."""
+
+    id: int
+    operators: tuple[str, ...]
+    """Names of its operators, the head first."""
+    site: str
+    """Line of the program that added the head."""
+    keyed: bool = False
+    """Whether each row belongs to the slot of its key group."""
+    widest: int | None = None
+    """Maximum number of slots that receive rows; None: all."""
+    splits: int | None = None
+    """Number of splits of a source, which does not grow with the parallelism; None: unlimited."""
+
+    @property
+    def name(self) -> str:
+        return " -> ".join(self.operators)
+
+
+class ExchangedEdge(msgspec.Struct, frozen=True):
+    """A connection of two chains."""
+
+    id: int
+    source: int
+    target: int
+    remote: bool
+    """Whether rows go to all slots, and not only to the next chain of the same slot."""
+    broadcast: bool = False
+    """Whether each row goes to every slot."""
+
+
+class ChainLoad(msgspec.Struct, frozen=True):
+    """Work of a chain in a phase, over all slots."""
+
+    chain: int
+    rows: float
+    """Rows that the chain received or, for a source, emitted."""
+    cpu_us: float
+    """Processor time in µs, including its share of the worker's other threads."""
+
+
+class EdgeLoad(msgspec.Struct, frozen=True):
+    """Rows that passed an edge in a phase, over all slots."""
+
+    edge: int
+    rows: float
+    batches: float
+    size_bytes: float
+
+
+class Phase(msgspec.Struct, frozen=True):
+    """A part of the sample, at one parallelism and one maximum batch size, at full load."""
+
+    parallelism: int
+    batch_rows: int
+    seconds: float
+    source_rows: float
+    """Rows that all sources emitted."""
+    chains: tuple[ChainLoad, ...]
+    edges: tuple[EdgeLoad, ...]
+
+
+class OperatorState(msgspec.Struct, frozen=True):
+    """State of an operator at the end of the sample, over all slots."""
+
+    operator: str
+    size_bytes: float
+    """Size in a checkpoint."""
+    keys: float | None = None
+    growth_bytes_per_row: float = 0.0
+    """Growth of the size per row of the sources, at the end of the sample."""
+    lifetime_ms: int | None = None
+    """Time after which the operator drops state, such as a time to live; None: never."""
+
+
+class Measurement(msgspec.Struct, frozen=True):
+    """Everything that a plan is computed from. It is stored as JSON."""
+
+    job: str
+    chains: tuple[CostedChain, ...]
+    edges: tuple[ExchangedEdge, ...]
+    phases: tuple[Phase, ...]
+    states: tuple[OperatorState, ...] = ()
+    heaviest_key_share: float | None = None
+    """Largest share of the rows of a keyed edge that have the same key; None: not measured."""
+    max_parallelism: int = 128
+    batch_rows: int = 16_384
+    """Maximum rows of a batch in the job's settings."""
+    buffer_timeout_us: int | None = 10_000
+    """Maximum time that a row waits for others in a slot; None: until a buffer is full."""
+    checkpoint_interval_ms: int | None = 10_000
+    retained_checkpoints: int = 2
+    state_on_disk: bool = False
+    """Whether the state backend keeps state on disk."""
+    state_memory_bytes: int | None = None
+    """Maximum memory of a slot's state on disk, if the settings specify it."""
+    worker_memory_bytes: float = 0.0
+    """Memory of a worker, without its state."""
+    memory_per_state_byte: float = 2.0
+    """Memory of a byte of state, in relation to its size in a checkpoint."""
+    written_share: float = 1.0
+    """Share of the state that a checkpoint writes anew."""
+    sync_us_per_mb: float = 0.0
+    """Pause of a slot for a checkpoint, in µs per MB of its state."""
+
+    @property
+    def most_slots(self) -> int:
+        """Return the largest parallelism of the sample."""
+        return max(phase.parallelism for phase in self.phases)
+
+
+def encode_measurement(measurement: Measurement) -> bytes:
+    """Return the measurement as JSON."""
+    return msgspec.json.format(msgspec.json.encode(measurement), indent=2) + b"\n"
+
+
+def decode_measurement(data: bytes, file: str) -> Measurement:
+    """Return the measurement of a file. Raise ConfigurationError if the file contains none."""
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigurationError(f"{file} is larger than a measurement: {len(data):,} bytes")
+    try:
+        measurement = msgspec.json.decode(data, type=Measurement)
+    except msgspec.MsgspecError as error:
+        raise ConfigurationError(
+            f"{file} is not a measurement of rheos plan: {error}",
+            hint="write one with rheos plan job.py --save FILE",
+        ) from None
+    problem = _problem(measurement)
+    if problem is not None:
+        raise ConfigurationError(
+            f"{file} is not a valid measurement: {problem}",
+            hint="write one with rheos plan job.py --save FILE",
+        )
+    return measurement
+
+
+def _problem(measurement: Measurement) -> str | None:
+    chains = {chain.id for chain in measurement.chains}
+    edges = {edge.id for edge in measurement.edges}
+    if not measurement.phases:
+        return "it has no phase"
+    if any(edge.source not in chains or edge.target not in chains for edge in measurement.edges):
+        return "an edge leads to an unknown chain"
+    for phase in measurement.phases:
+        if phase.source_rows <= 0 or phase.seconds <= 0:
+            return "a phase has no rows"
+        if phase.parallelism < 1 or phase.batch_rows < 1:
+            return "a phase has no slot or no batch"
+        if {load.chain for load in phase.chains} != chains or {
+            load.edge for load in phase.edges
+        } != edges:
+            return "a phase does not have every chain and edge"
+    return None

@@ -1,0 +1,238 @@
+"""From measured costs and a target to a plan: slots, memory, disk, network, checkpoints. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log2
+
+from rheos.core.task.config import TaskConfig
+from rheos.ops.planning.cost_model import CostModel
+from rheos.ops.planning.load import JobLoad, hot_share, latency_ms, load_at, max_rate
+from rheos.ops.planning.measurement import Measurement, OperatorState
+
+_WAITING_BATCHES = TaskConfig().credits
+"""Number of batches of each channel that may wait."""
+_USUAL_TIMEOUT_US = 10_000
+_LEAST_TIMEOUT_US = 500
+_DISK_PER_STATE_BYTE = 2.0
+"""Disk for a byte of state on disk. Compaction needs as much again for a moment."""
+_LEAST_STATE_MEMORY_BYTES = 256 * 2**20
+"""Memory for state on disk, if the settings specify none."""
+_BASE_DOUBT = 0.1
+_DOUBT_PER_DOUBLING = 0.05
+_DOUBT_OF_SMALL_BATCHES = 0.1
+_SMALL_BATCHES = 4.0
+"""Ratio to the smallest batches of the sample below which smaller batches are extrapolated."""
+_GROWTH_DOUBT = 0.25
+
+
+@dataclass(frozen=True)
+class PlanTarget:
+    """The load to plan for."""
+
+    rate: float
+    """Rows per second that all sources emit."""
+    latency_ms: float | None = None
+    """Maximum latency of 99 % of the rows; None: any."""
+    busy: float = 0.7
+    """Maximum share of a core that a slot uses at this rate. The rest is for catching up."""
+    after_ms: int = 86_400_000
+    """Time for which growing state is planned."""
+
+
+@dataclass(frozen=True)
+class CapacityPlan:
+    """The resources that a job needs."""
+
+    target: PlanTarget
+    slots: int
+    feasible: bool
+    """Whether `slots` reach the target; if not, they come closest to it."""
+    load: JobLoad
+    max_rate: float
+    """Rows per second with which the hottest slot would be fully used."""
+    latency_ms: float
+    """Estimate; infinite for an impossible rate."""
+    limit: str
+    """Names of the operators that limit the job, and the reason."""
+    state_bytes: float
+    memory_bytes_per_slot: float
+    disk_bytes_per_slot: float
+    network_bytes_per_s: float
+    """Traffic between slots, over all slots."""
+    checkpoint_store_bytes: float
+    checkpoint_bytes_per_s: float
+    error: float
+    """Relative uncertainty of the cost per row and of the rates: a rule of thumb, no confidence
+    interval."""
+    doubts: tuple[str, ...]
+
+
+def plan_for(model: CostModel, target: PlanTarget) -> CapacityPlan:
+    """Return the plan with the fewest slots that reaches the target. If none does, return that with
+    the highest rate, marked as not feasible."""
+    candidates = range(1, model.measurement.max_parallelism + 1)
+    for slots in candidates:
+        if sufficient_load(model, target, slots) is not None:
+            return plan_with(model, target, slots)
+    rates = {slots: max_rate(model, slots) for slots in candidates}
+    highest = max(rates.values())
+    # More slots that add less than 1 % are not worth their price.
+    return plan_with(model, target, next(n for n, rate in rates.items() if rate >= highest * 0.99))
+
+
+def plan_with(model: CostModel, target: PlanTarget, slots: int) -> CapacityPlan:
+    """Return the plan for a fixed number of slots, even if they do not reach the target."""
+    measurement = model.measurement
+    sufficient = sufficient_load(model, target, slots)
+    load = sufficient
+    if load is None:
+        load = load_at(model, slots, target.rate, measurement.buffer_timeout_us)
+    state = state_bytes(measurement, target)
+    error, doubts = uncertainty(model, target, load)
+    interval_ms = measurement.checkpoint_interval_ms
+    upload = 0.0 if interval_ms is None else state * measurement.written_share / (interval_ms / 1000)
+    disk = state * _state_share(model, slots) * _DISK_PER_STATE_BYTE
+    return CapacityPlan(
+        target=target,
+        slots=slots,
+        feasible=sufficient is not None,
+        load=load,
+        max_rate=max_rate(model, slots),
+        latency_ms=latency_ms(model, load, state),
+        limit=_limit(model, load),
+        state_bytes=state,
+        memory_bytes_per_slot=_memory_bytes(model, load, state),
+        disk_bytes_per_slot=disk if measurement.state_on_disk else 0.0,
+        network_bytes_per_s=load.network_bytes_per_s,
+        checkpoint_store_bytes=state * (measurement.retained_checkpoints + 1),
+        checkpoint_bytes_per_s=upload,
+        error=error,
+        doubts=tuple(doubts),
+    )
+
+
+def sufficient_load(model: CostModel, target: PlanTarget, slots: int) -> JobLoad | None:
+    """Return the load with a buffer timeout with which the slots reach the target; None if there is no
+    such timeout. The configured one is preferred, then shorter ones, then longer ones."""
+    state = state_bytes(model.measurement, target)
+    for timeout_us in _timeouts_us(model.measurement.buffer_timeout_us):
+        load = load_at(model, slots, target.rate, timeout_us)
+        if load.busy <= target.busy and (
+            target.latency_ms is None or latency_ms(model, load, state) <= target.latency_ms
+        ):
+            return load
+    return None
+
+
+def _timeouts_us(configured: int | None) -> list[int | None]:
+    base = _USUAL_TIMEOUT_US if configured is None else max(configured, _LEAST_TIMEOUT_US)
+    shorter = [base >> shift for shift in range(1, 6) if base >> shift >= _LEAST_TIMEOUT_US]
+    longer: list[int | None] = [base << shift for shift in range(1, 7)]
+    return [configured, *shorter, *longer, None]
+
+
+def state_bytes(measurement: Measurement, target: PlanTarget) -> float:
+    """Return the size of all state at the target's rate, after the target's time."""
+    return sum(_state_of(state, target) for state in measurement.states)
+
+
+def uncertainty(model: CostModel, target: PlanTarget, load: JobLoad) -> tuple[float, list[str]]:
+    """Return the relative uncertainty, and everything that makes the plan less certain."""
+    measurement = model.measurement
+    error, doubts = _BASE_DOUBT + model.error, []
+    if model.error > 0.1:
+        doubts.append(f"the model misses the sample's own phases by {model.error:.0%}")
+    if load.slots > measurement.most_slots:
+        error += _DOUBT_PER_DOUBLING * log2(load.slots / measurement.most_slots)
+        doubts.append(
+            f"the sample had at most {measurement.most_slots} slots, the plan has {load.slots}"
+        )
+    if _smaller_batches(model, load) > _SMALL_BATCHES:
+        error += _DOUBT_OF_SMALL_BATCHES
+        doubts.append("batches are much smaller at this rate than in the sample")
+    if any(
+        state.growth_bytes_per_row > 0 and state.lifetime_ms is None for state in measurement.states
+    ):
+        error += _GROWTH_DOUBT
+        doubts.append("state grew until the end of the sample, and its growth is extrapolated")
+    if measurement.heaviest_key_share is None and any(chain.keyed for chain in measurement.chains):
+        doubts.append("the share of the heaviest key is unknown")
+    doubts.append("sinks discarded their rows in the sample: the cost of writing is not included")
+    return error, doubts
+
+
+# --- parts ------------------------------------------------------------------------------------------
+
+
+def _state_of(state: OperatorState, target: PlanTarget) -> float:
+    """Return the size of an operator's state. State with a lifetime has the rows of that time."""
+    if state.growth_bytes_per_row <= 0:
+        return state.size_bytes
+    grown_ms = target.after_ms if state.lifetime_ms is None else min(state.lifetime_ms, target.after_ms)
+    grown = state.growth_bytes_per_row * target.rate * grown_ms / 1000
+    return grown if state.lifetime_ms is not None else state.size_bytes + grown
+
+
+def _state_share(model: CostModel, slots: int) -> float:
+    """Return the share of the state in the slot with most of it."""
+    keyed = [cost.chain for cost in model.chains if cost.chain.keyed]
+    return max((hot_share(model, chain, slots) for chain in keyed), default=1 / slots)
+
+
+def _memory_bytes(model: CostModel, load: JobLoad, state: float) -> float:
+    measurement = model.measurement
+    share = state * _state_share(model, load.slots)
+    exchanged = sum(
+        load.elements[cost.edge.id] * cost.bytes_per_row * load.slots * (1 + _WAITING_BATCHES)
+        for cost in model.edges
+        if cost.edge.remote
+    )
+    held = share * measurement.memory_per_state_byte
+    if measurement.state_on_disk:
+        held = float(measurement.state_memory_bytes or _LEAST_STATE_MEMORY_BYTES)
+    return measurement.worker_memory_bytes + held + exchanged
+
+
+def _smaller_batches(model: CostModel, load: JobLoad) -> float:
+    """Return how many times smaller batches are than the smallest ones of the sample, on the edge
+    where the ratio is largest."""
+    ratios = [1.0]
+    for cost in model.edges:
+        measured = [
+            each.rows / each.batches
+            for phase in model.measurement.phases
+            for each in phase.edges
+            if each.edge == cost.edge.id and each.batches
+        ]
+        if measured:
+            ratios.append(min(measured) / load.elements[cost.edge.id])
+    return max(ratios)
+
+
+def _limit(model: CostModel, load: JobLoad) -> str:
+    """Return the chain that uses most time in the hottest slot, and the reason for its share."""
+    id = load.limiting_chain
+    if id is None:
+        return "no operator"
+    chain = next(cost.chain for cost in model.chains if cost.chain.id == id)
+    part = load.chains[id] / sum(load.chains.values()) if load.busy else 0.0
+    reason = "".join(f", {why}" for why in _reasons(model, load, id))
+    return f"{chain.name} ({chain.site}): {part:.0%} of the busiest slot{reason}"
+
+
+def _reasons(model: CostModel, load: JobLoad, id: int) -> Sequence[str]:
+    chain = next(cost.chain for cost in model.chains if cost.chain.id == id)
+    even = 1 / load.slots
+    share = hot_share(model, chain, load.slots)
+    if share <= even * 1.05:
+        return []
+    heaviest = model.measurement.heaviest_key_share or 0.0
+    if chain.widest is not None and chain.widest < load.slots:
+        return [f"which has rows in at most {chain.widest} slots"]
+    if chain.splits and chain.splits < load.slots:
+        return [f"which has only {chain.splits} splits"]
+    if chain.keyed and heaviest + (1 - heaviest) * even >= share * 0.999:
+        return [f"whose heaviest key has {heaviest:.0%} of the rows"]
+    return ["whose key groups or splits do not divide evenly among the slots"]
