@@ -14,6 +14,7 @@ from rheos.connectors.files.partitions import partition_columns
 from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.core.connectors.datasets import Dataset, path_dataset
 from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.site import located_at_call
 
@@ -109,6 +110,9 @@ class TableSink(Sink):
             f"the runtime must inspect the table before it writes {self.describe()}",
             operator=ctx.name,
         )
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [path_dataset(self.target)] if self.is_path else []
 
     def describe(self) -> str:
         return f"{self.format or ''} table {self.target}".strip()

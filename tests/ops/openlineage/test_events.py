@@ -103,9 +103,9 @@ def test_the_run_is_the_same_for_each_driver_of_a_job() -> None:
 
 
 def test_connectors_name_their_datasets() -> None:
-    catalog = {"type": "rest", "uri": "https://catalog.example"}
+    catalog, form = {"type": "rest", "uri": "https://catalog.example"}, rh.formats.json()
     named: list[tuple[Any, str, str]] = [
-        (rh.kafka.sink("t", brokers="k:9092", format=rh.formats.json()), "kafka://k:9092", "t"),
+        (rh.kafka.sink("t", brokers="k:9092", format=form), "kafka://k:9092", "t"),
         (rh.postgres.sink("shop.t", url="postgresql://a:b@h:6432/d"), "postgres://h:6432", "d.shop.t"),
         (rh.sql_database.sink("t", url="mysql://a:b@h/d"), "mysql://h:3306", "d.t"),
         (rh.sql_database.sink("t", url="sqlite:////x/a.db"), "sqlite:/x/a.db", "t"),
@@ -115,6 +115,29 @@ def test_connectors_name_their_datasets() -> None:
         (rh.mongodb.sink("t", url="mongodb://a:b@h:27017/d", id="id"), "mongodb://h:27017", "d.t"),
         (rh.delta.sink("/lake/shop"), "file", "/lake/shop"),
         (rh.iceberg.sink("shop.t", catalog=catalog), "https://catalog.example", "shop.t"),
+        (
+            rh.kinesis.sink("t", region="eu-west-1", format=form),
+            "kinesis://kinesis.eu-west-1.amazonaws.com",
+            "t",
+        ),
+        (
+            rh.kinesis.sink(
+                "arn:aws:kinesis:eu-west-1:1:stream/t",
+                endpoint="http://h:5",
+                region="eu-west-1",
+                format=form,
+            ),
+            "kinesis://h:5",
+            "t",
+        ),
+        (
+            rh.sqs.sink("http://h:5/1/t", endpoint="http://h:5", region="eu-west-1", format=form),
+            "sqs://h:5",
+            "t",
+        ),
+        (rh.pulsar.sink("pulsar://h:6650,g:6650", topic="t", format=form), "pulsar://h:6650", "t"),
+        (rh.lancedb.sink("t", uri="s3://lake/vectors", key="id"), "s3://lake", "vectors/t.lance"),
+        (rh.tables.sink("/lake/shop"), "file", "/lake/shop"),
         (rh.redis.sink("redis://:b@h:6379/0", key="user:{id}"), "redis://h:6379/0", "user:{id}"),
     ]
     for sink, namespace, name in named:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from rheos.connectors.client_options import checked_options
 from rheos.connectors.registration import CONNECTORS
 from rheos.connectors.urls import url_parts
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
 from rheos.core.redaction import without
 
@@ -64,6 +65,11 @@ class AwsOptions:
         if self.endpoint is not None:
             return urlsplit(self.endpoint).netloc.rpartition("@")[2]
         return f"the region {self.region}" if self.region is not None else "the default region"
+
+    def dataset(self, resource: str) -> Dataset:
+        """Return the name of a stream or a queue for catalogs, by its name, its ARN or its URL."""
+        host = urlsplit(self.client().meta.endpoint_url).netloc.rpartition("@")[2]
+        return Dataset(f"{self.service}://{host}", resource.rpartition("/")[2])
 
     def client(self) -> Any:
         """Return a client, which all threads of this process share. Raises ConfigurationError if the

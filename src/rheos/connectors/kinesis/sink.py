@@ -17,6 +17,7 @@ from rheos.connectors.name_patterns import NamePattern
 from rheos.connectors.outage_patience import Patience
 from rheos.connectors.row_payloads import RowPayloads
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
@@ -96,6 +97,9 @@ class KinesisSink(SpillingSink):
 
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         return BatchDelivery(StreamPublishing(self.target, schema), count, patience_ms, LOGGER)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [self.target.options.dataset(self.target.stream)]
 
     def describe(self) -> str:
         return f"Kinesis stream {self.target.stream} in {self.target.options.address}"

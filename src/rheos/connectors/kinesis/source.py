@@ -21,6 +21,7 @@ from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.outage_patience import Patience
 from rheos.connectors.user_formats import check_format, declared_rows
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import InputError, ProgramError, UnavailableError
 from rheos.core.formats.contract import Format
@@ -210,6 +211,9 @@ class KinesisSource(Source):
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         at = None if position is None else ShardPosition.decode(position)
         return ShardReading(self.of, ShardSplit.of(split), at, ctx).start()
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [self.of.options.dataset(self.of.stream)]
 
     def describe(self) -> str:
         return f"Kinesis stream {self.of.stream} in {self.of.options.address}"

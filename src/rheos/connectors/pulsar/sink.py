@@ -16,6 +16,7 @@ from rheos.connectors.pulsar.session import LOGGER
 from rheos.connectors.pulsar.source import is_topic
 from rheos.connectors.row_payloads import RowPayloads
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
@@ -105,6 +106,9 @@ class PulsarSink(SpillingSink):
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:
         publishing = PulsarPublishing(self.target, schema)
         return ConfirmedDelivery(publishing, count, patience_ms, LOGGER)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return server_datasets("pulsar", self.target.options.address, [self.target.topic])
 
     def describe(self) -> str:
         return f"Pulsar at {self.target.options.address}, topic {self.target.topic}"

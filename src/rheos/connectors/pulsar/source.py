@@ -22,6 +22,7 @@ from rheos.connectors.pulsar.positions import MessageNumber
 from rheos.connectors.pulsar.session import LOGGER, PulsarSession
 from rheos.connectors.user_formats import check_format, declared_rows
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError, UnavailableError
 from rheos.core.formats.contract import Format
@@ -172,6 +173,9 @@ class PulsarSource(Source):
         found = msgspec.msgpack.decode(split.payload, type=PulsarSplit)
         at = None if position is None else MessagePosition.decode(position)
         return PartitionReading(self.of, found, at, ctx).start()
+
+    def datasets(self) -> Sequence[Dataset]:
+        return server_datasets("pulsar", self.of.options.address, self.topics)
 
     def describe(self) -> str:
         return f"Pulsar topics {', '.join(self.topics)} at {self.of.options.address}"

@@ -19,6 +19,7 @@ from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
 from rheos.connectors.sqs.publishing import DEDUPLICATIONS, GROUPS, QueuePublishing, SqsTarget
 from rheos.connectors.sqs.registration import CONNECTOR
 from rheos.connectors.sqs.session import LOGGER, Encoding, check_encoding, check_queue
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
@@ -148,6 +149,9 @@ class SqsSink(SpillingSink):
         if self.effectively_once:
             return EpochDelivery(publishing, count, patience_ms)
         return BatchDelivery(publishing, count, patience_ms, LOGGER)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [self.target.options.dataset(self.target.queue)]
 
     def describe(self) -> str:
         return f"SQS queue {self.target.queue} in {self.target.options.address}"

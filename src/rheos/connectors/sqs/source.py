@@ -24,6 +24,7 @@ from rheos.connectors.sqs.registration import CONNECTOR
 from rheos.connectors.sqs.session import Encoding, check_encoding, check_queue
 from rheos.connectors.user_formats import check_format, declared_rows
 from rheos.core.connectors.contract import ReaderContext, Split
+from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
@@ -143,6 +144,9 @@ class SqsSource(AcknowledgingSource):
         self, split: Split, position: MessagePosition | None, ctx: ReaderContext
     ) -> SqsReading:
         return SqsReading(self.of, split.id, position, ctx)
+
+    def datasets(self) -> Sequence[Dataset]:
+        return [self.of.options.dataset(self.of.queue)]
 
     def describe(self) -> str:
         return f"SQS queue {self.of.queue} in {self.of.options.address}"
