@@ -110,6 +110,8 @@ def _stand_ins(records: dict[str, type]) -> dict[str, Any]:
         "rh.iceberg.changes": rows["Order"],
         "rh.duckdb.source": rows["Order"],
         "rh.duckdb.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),
+        "rh.lancedb.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),
+        "rh.lancedb.nearest": testing.MemoryLookup(["id"], [{"id": 1, "distance": 0.5}]),
         "rh.sql_database.source": rows["Order"],
         "rh.clickhouse.lookup": testing.MemoryLookup(["id"], [{"id": 1, "country": "uk"}]),
         "rh.mongodb.changes": rows["Order"],

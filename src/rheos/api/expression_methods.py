@@ -179,7 +179,8 @@ class ExpressionMethods(Stream):
 
         Args:
             lookup: The lookup, such as rh.redis.lookup(...).
-            on: The column with the key, or several if the lookup has several key columns.
+            on: The column with the key, or several if the lookup has several key columns. For
+                rh.lancedb.nearest it is a column of vectors.
             columns: The lookup's columns to add, or their new names: `{"new": "old"}`. All by default.
             how: "left" keeps rows without a result, with nulls; "inner" drops them. If the lookup has
                 several rows for a key, the input row is emitted once for each.

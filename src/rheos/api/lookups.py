@@ -68,7 +68,7 @@ def _key_columns(schema: pa.Schema, lookup: Lookup, on: Any) -> tuple[str, ...]:
                 f"on= names the column {name!r}, which the stream does not have",
                 hint=f"it has {', '.join(schema.names)}",
             )
-        if not is_key_type(schema.field(name).type):
+        if not lookup.takes_vectors and not is_key_type(schema.field(name).type):
             raise SchemaError(
                 f"on= names the column {name!r}, which is {schema.field(name).type}",
                 hint="a key is a number, a string, a time or bytes",

@@ -136,7 +136,6 @@ def test_connectors_name_their_datasets() -> None:
             "t",
         ),
         (rh.pulsar.sink("pulsar://h:6650,g:6650", topic="t", format=form), "pulsar://h:6650", "t"),
-        (rh.lancedb.sink("t", uri="s3://lake/vectors", key="id"), "s3://lake", "vectors/t.lance"),
         (rh.tables.sink("/lake/shop"), "file", "/lake/shop"),
         (rh.redis.sink("redis://:b@h:6379/0", key="user:{id}"), "redis://h:6379/0", "user:{id}"),
     ]

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from rheos.connectors.calls.bounded_calls import Progressed
 from rheos.connectors.files.folder import SinkFolder
-from rheos.connectors.lancedb.vector_store import VectorStore
+from rheos.connectors.lancedb.predicates import key_literal, quoted
+from rheos.connectors.lancedb.vector_store import VectorStore, check_table
 from rheos.connectors.sql_database.column_limits import ColumnLimits
 from rheos.connectors.sql_database.ledger_commit import LedgerEpoch, decoded_epoch
 from rheos.connectors.sql_database.target_table import WrittenTable
@@ -68,8 +69,7 @@ def sink(
         ProgramError: An argument is invalid.
         ConfigurationError: LanceDB is not installed.
     """
-    if not isinstance(table, str) or not table or "/" in table:
-        raise ProgramError(f"{table!r} is not the name of a table", hint='write "documents"')
+    check_table(table)
     if not isinstance(key, str):
         raise ProgramError(f"key={key!r} does not name a column", hint='write key="id"')
     return LanceDbSink(table, VectorStore.of(uri, options), (key,) if key else ())
@@ -205,8 +205,8 @@ def _put(
     for rows in staged_rows(folder, epoch):
         written, deleted = newest_rows(rows, key, epoch.gone)
         for begin in range(0, len(deleted), _DELETED_KEYS):
-            names = ", ".join(map(_literal, deleted[begin : begin + _DELETED_KEYS].to_pylist()))
-            table.delete(f"{_quoted(key)} IN ({names})")
+            names = ", ".join(map(key_literal, deleted[begin : begin + _DELETED_KEYS].to_pylist()))
+            table.delete(f"{quoted(key)} IN ({names})")
             progressed()
         if written.num_rows:
             merge = table.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
@@ -223,13 +223,3 @@ def newest_rows(rows: Batch, key: str, gone: str | None) -> tuple[Batch, pa.Arra
         return last, pa.array([], rows.column(key).type)
     is_gone = last.column(gone).fill_null(False)
     return last.filter(pc.invert(is_gone)), last.column(key).filter(is_gone)
-
-
-def _literal(value: int | str) -> str:
-    if isinstance(value, int):
-        return str(value)
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any, TypeVar
 
-from rheos.connectors.calls.bounded_calls import LoneCalls, Progressed
+from rheos.connectors.calls.bounded_calls import BoundedCalls, LoneCalls, Progressed
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.lancedb.registration import CONNECTOR
 from rheos.connectors.urls import absolute
@@ -26,12 +28,26 @@ TABLE_CALL = OutsideCall(
     then="the sink waits and reports it; other sinks continue. It makes no other call until this one "
     "returns, and then writes the rows again, which replaces those of their keys",
 )
+LOOKUP = OutsideCall(
+    server="LanceDB",
+    call="lookup: the worker queries the table",
+    limit_s=30.0,
+    limit="starts over with each query: of 1,000 keys, or of 64 vectors",
+    then="the batch of keys is asked for again, for `retry_for`",
+)
 _CALLS = LoneCalls()
 
 
 def client() -> ModuleType:
     """Return the module `lancedb`. Raises ConfigurationError if it is not installed."""
     return CONNECTOR.client()
+
+
+def check_table(table: object) -> str:
+    """Return a user's name of a table. Raises ProgramError."""
+    if not isinstance(table, str) or not table or "/" in table:
+        raise ProgramError(f"{table!r} is not the name of a table", hint='write "documents"')
+    return table
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,19 +87,40 @@ class VectorStore:
         return Dataset(folder.namespace, f"{folder.name.rstrip('/')}/{table}.lance")
 
     def do(self, doing: str, work: Callable[[Any, Progressed], T]) -> T:
-        """Return the result of `work`, which is passed the database.
+        """Return the result of `work`, which is passed the database, and may write. No other such call
+        begins until it has returned.
 
         Raises:
             UnavailableError: The storage does not answer, or a commit has lost against others.
             ConfigurationError: The library refuses the call.
         """
+        with self._translated(doing):
+            return _CALLS.run(
+                self.uri, f"{doing}, in {self}", TABLE_CALL.limit_s, partial(self._call, work)
+            )
 
-        def call(progressed: Progressed) -> T:
-            options = dict(self.options) or None
-            return work(client().connect(self.uri, storage_options=options), progressed)
+    def read(self, doing: str, work: Callable[[Any, Progressed], T]) -> T:
+        """Return the result of `work`, which is passed the database, and only reads.
 
+        Raises:
+            UnavailableError: The storage does not answer.
+            ConfigurationError: The library refuses the call.
+        """
+        calls = BoundedCalls()
         try:
-            return _CALLS.run(self.uri, f"{doing}, in {self}", TABLE_CALL.limit_s, call)
+            with self._translated(doing):
+                return calls.run(f"{doing}, in {self}", LOOKUP.limit_s, partial(self._call, work))
+        finally:
+            calls.close()
+
+    def _call(self, work: Callable[[Any, Progressed], T], progressed: Progressed) -> T:
+        options = dict(self.options) or None
+        return work(client().connect(self.uri, storage_options=options), progressed)
+
+    @contextmanager
+    def _translated(self, doing: str) -> Iterator[None]:
+        try:
+            yield
         except RheosError:
             raise
         except (OSError, RuntimeError) as error:
@@ -94,7 +131,7 @@ class VectorStore:
         except (ValueError, TypeError, NotImplementedError) as error:
             raise ConfigurationError(
                 f"{doing}, in {self}: {self._first_line(error)}",
-                hint="check whether the table was altered while the job ran",
+                hint="check whether the table exists, and whether it was altered while the job ran",
             ) from None
 
     def _first_line(self, error: Exception) -> str:

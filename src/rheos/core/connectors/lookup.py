@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -75,6 +76,8 @@ class Lookup(RedactedRepr, ABC):
     """Names of the key columns. `on=` maps each of them, in this order, to a column of the stream."""
     schema: pa.Schema
     """Columns of the found rows, without the keys."""
+    takes_vectors: ClassVar[bool] = False
+    """Whether a key is a vector, a list of floats, and the found rows are those near to it."""
 
     def validate(self, keys: pa.Schema) -> None:
         """Check the key columns of the requests. Called when the program is built.

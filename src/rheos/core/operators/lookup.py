@@ -128,7 +128,7 @@ class LookupOperator(AsyncOperator):
         assert self._calls is not None
         places, distinct = _distinct([batch.column(name) for name in self._spec.on])
         on = pa.RecordBatch.from_arrays(distinct, names=self._spec.on)
-        keys: list[Key] = list(zip(*(read_column(on, name) for name in self._spec.on), strict=True))
+        keys: list[Key] = list(zip(*(_key_values(on, name) for name in self._spec.on), strict=True))
         self._known.forget(self.ctx.clock.monotonic_us())
         blocks: list[FoundBlock | None] = [self._known.get(key) for key in keys]
         missing = [at for at, block in enumerate(blocks) if block is None]
@@ -216,9 +216,18 @@ class _LookupWork(StartedWork):
         return block
 
 
+def _key_values(keys: Batch, name: str) -> Sequence[Any]:
+    values = read_column(keys, name)
+    return [tuple(each) for each in values] if _has_lists(keys.schema.field(name).type) else values
+
+
+def _has_lists(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
 def _distinct(columns: Sequence[pa.Array]) -> tuple[Numbers, list[pa.Array]]:
     """Return the distinct combinations without a null, as columns. Also return for each row the number
-    of its combination, or -1."""
+    of its combination, or -1. Equal lists may have several numbers."""
     rows = len(columns[0])
     encoded = [_encoded(column) for column in columns]
     null = np.zeros(rows, np.bool_)
@@ -238,5 +247,9 @@ def _distinct(columns: Sequence[pa.Array]) -> tuple[Numbers, list[pa.Array]]:
 def _encoded(column: Any) -> tuple[Numbers, pa.Array]:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if _has_lists(column.type):
+        # Arrow encodes no lists.
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        return np.where(valid, np.cumsum(valid) - 1, -1), column.drop_null()
     encoded = column.dictionary_encode()
     return encoded.indices.fill_null(-1).to_numpy().astype(np.int64), encoded.dictionary
