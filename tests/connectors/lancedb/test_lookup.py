@@ -92,7 +92,11 @@ def test_wrong_arguments_are_errors(lake: Path) -> None:
         (lambda: rh.lancedb.lookup("notes", uri=lake, key="x"), SchemaError, "no column 'x'"),
         (lambda: rh.lancedb.lookup("notes", uri=lake, key="vector"), SchemaError, "which is no key"),
         (lambda: rh.lancedb.nearest("notes", **near, limit=0), ProgramError, "limit=0"),
-        (lambda: rh.lancedb.nearest("notes", **near, metric="l1"), ProgramError, "'l1' is not known"),
+        (
+            lambda: rh.lancedb.nearest("notes", **{**near, "metric": "l1"}),
+            ProgramError,
+            "'l1' is not known",
+        ),
         (lambda: rh.lancedb.nearest("notes", **near, distance="id"), ProgramError, "another column"),
         (lambda: rh.lancedb.nearest("notes", uri=lake, vector="id"), SchemaError, "has no vectors"),
     ]

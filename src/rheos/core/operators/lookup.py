@@ -222,7 +222,8 @@ def _key_values(keys: Batch, name: str) -> Sequence[Any]:
 
 
 def _has_lists(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    checks = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(check(kind) for check in checks)
 
 
 def _distinct(columns: Sequence[pa.Array]) -> tuple[Numbers, list[pa.Array]]:
