@@ -33,7 +33,7 @@ from rheos.core.checkpoint.log_entries import (
 )
 from rheos.core.checkpoint.open_checkpoints import OpenCheckpoint, OpenCheckpoints
 from rheos.core.checkpoint.publishing import Publishing
-from rheos.core.checkpoint.rescaling import refusal, wanted_parallelism
+from rheos.core.checkpoint.rescaling import impossible, refusal, wanted_parallelism
 from rheos.core.checkpoint.retention import ExpiredFiles, Retention
 from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.checkpoint.savepoint_requests import SavepointRequests, Stage
@@ -317,6 +317,7 @@ class Checkpointing:
             duration_ms=open.complete_ms - open.opened_ms,
             completed_ms=wall_ms,
             savepoint=(open.savepoint.directory if open.savepoint else None) or "",
+            successor=None if open.final or open.savepoint is None else open.savepoint.successor,
         )
 
     def _counts(self, completed: int = 0) -> JobCounts:
@@ -339,12 +340,13 @@ class Checkpointing:
 
     def not_rescalable(self, request: SavepointRequested) -> RheosError | None:
         """Return why the running attempt cannot be rescaled as requested; None if it can."""
-        return refusal(
-            request,
-            self._shape,
-            busy=self.savepoints.busy,
-            ending=self.final is not None or self._all_drained(),
-        )
+        return impossible(request, self._shape) or self.not_endable("rescaled")
+
+    def not_endable(self, what: str) -> RheosError | None:
+        """Return why the running attempt cannot end now for the job to continue; None if it can.
+        `what` names the purpose in the error."""
+        ending = self.final is not None or self._all_drained()
+        return refusal(what, busy=self.savepoints.busy, ending=ending)
 
     def is_as_wide(self, parallelism: int) -> bool:
         """Return whether the attempt has the requested parallelism, and no other rescale is

@@ -23,6 +23,7 @@ The parts and their responsibilities, each in a file of its own:
     source_phases       the phase of the sources' splits that may be opened
     read_splits         splits that were read, for those that follow them
     split_discovery     splits of the sources that are discovered at run time
+    succession          when a driver that waits for the job may claim it
     available_now       whether a run over the available input has read all of it
     restart             whether another attempt follows a failed one
 """
@@ -53,6 +54,7 @@ from rheos.core.checkpoint.events import (
     LogLost,
     LogRead,
     LogUnreadable,
+    OtherGone,
     Outcome,
     Published,
     PublishFailed,
@@ -69,6 +71,7 @@ from rheos.core.checkpoint.events import (
     Start,
     SubtaskFailed,
     Tick,
+    WaitWithdrawn,
 )
 from rheos.core.checkpoint.lifecycle import JobLifecycle, LifecycleState
 from rheos.core.checkpoint.log_entries import CheckpointCompleted, JobCounts
@@ -77,6 +80,7 @@ from rheos.core.checkpoint.next_attempt import NextAttempt
 from rheos.core.checkpoint.read_splits import ReadSplits
 from rheos.core.checkpoint.source_phases import SourcePhases
 from rheos.core.checkpoint.split_discovery import SplitDiscovery
+from rheos.core.checkpoint.succession import Situation, SuccessionLimits
 from rheos.core.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade
 from rheos.core.errors import CheckpointError, RheosError
 from rheos.core.protocol.control import (
@@ -122,7 +126,13 @@ class Coordinator:
         from_savepoint: str | None = None,
         upgrade: Upgrade = NOTHING_ALLOWED,
         min_parallelism: int | None = None,
+        handover: SuccessionLimits | None = None,
+        waits: bool = False,
     ) -> None:
+        """Coordinate the job `job` for the driver `owner`.
+
+        If `waits`, another driver runs the job, and this one waits until the job is handed over to it.
+        """
         starting = NextAttempt(
             job,
             owner,
@@ -148,7 +158,10 @@ class Coordinator:
             self._discovery,
             self._available_now,
             config.restart,
+            handover or SuccessionLimits(),
         )
+        self._owner = owner
+        self._waits = waits
         self._leaves = False
         """Whether the driver must end (CP46)."""
         self._decisions = DecisionLog()
@@ -177,6 +190,16 @@ class Coordinator:
     def earlier(self) -> JobCounts:
         """Return the counts of the job from before this driver."""
         return self._life.earlier
+
+    @property
+    def misfit(self) -> RheosError | None:
+        """Return why a driver that waits could not continue the job; None if it could."""
+        return self._life.misfit
+
+    @property
+    def situation(self) -> Situation | None:
+        """Return what a driver that waits has read in the log; None for one that does not wait."""
+        return None if self._life.succession is None else self._life.succession.situation
 
     @property
     def last_error(self) -> RheosError | None:
@@ -289,7 +312,7 @@ class Coordinator:
             case LogRead() | SavepointRead():
                 return self._life.claim(event, now_ms)
             case LogUnreadable() | SavepointUnreadable():
-                assert self.state is LifecycleState.READING
+                assert self.state in (LifecycleState.READING, LifecycleState.AWAITING)
                 return self._life.not_started(event.error, now_ms)
             case Recovered():
                 return self._life.recovered(event)
@@ -319,8 +342,12 @@ class Coordinator:
             case LeaveRequested():
                 self._leaves = True
                 return []
+            case SavepointRequested() if self.state is LifecycleState.AWAITING:
+                return [SavepointEnded(event.request, _run_by_another())]
             case SavepointRequested(after=AfterSavepoint.RESCALE):
                 return self._rescale(event)
+            case SavepointRequested(after=AfterSavepoint.HAND_OVER):
+                return self._hand_over(event)
             case SavepointRequested():
                 self._checkpoints.savepoints.ask(event)
                 return []
@@ -331,7 +358,15 @@ class Coordinator:
                 return [*failed, *self._life.go_on()]
             case Start():
                 assert self.state is LifecycleState.NEW
-                return self._life.read_log()
+                return self._life.wait_for_job(self._owner) if self._waits else self._life.read_log()
+            case OtherGone():
+                if self._life.succession is not None:
+                    self._life.succession.other_is_gone()
+                return self._life.look_now()
+            case WaitWithdrawn():
+                if self._life.succession is not None:
+                    self._life.succession.withdraw()
+                return self._life.look_now()
 
     # --- while the job runs -----------------------------------------------------------------------
 
@@ -411,6 +446,20 @@ class Coordinator:
         self._checkpoints.savepoints.ask(event)
         return []
 
+    def _hand_over(self, event: SavepointRequested) -> list[Action]:
+        """Begin a handover at once, or refuse it. It never waits (UP1)."""
+        assert event.successor is not None
+        refused = self._checkpoints.not_endable("handed over")
+        if refused is None and self.state is not LifecycleState.RUNNING:
+            refused = CheckpointError(
+                f"the job was not handed over: it is not running ({self.state.value})",
+                hint="try again when it runs",
+            )
+        if refused is not None:
+            return [SavepointEnded(event.request, refused)]
+        self._checkpoints.savepoints.ask(event)
+        return []
+
     def _savepoint_written(self, event: SavepointWritten) -> list[Action]:
         stops = self._checkpoints.savepoints.written(event.request)
         if stops is None:
@@ -430,8 +479,16 @@ class Coordinator:
             LifecycleState.CLAIMING,
             LifecycleState.RECOVERING,
             LifecycleState.WAITING,
+            LifecycleState.AWAITING,
         ):
             assert not self._life.attempt_lives, "CP6: the previous attempt has ended"
+
+
+def _run_by_another() -> CheckpointError:
+    return CheckpointError(
+        "this driver does not run the job: it has handed the job over, or waits for it",
+        hint="send the command to the driver that runs the job",
+    )
 
 
 def _not_taken(share: Acknowledge, wrong: str) -> CheckpointError:

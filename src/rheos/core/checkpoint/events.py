@@ -98,6 +98,16 @@ class LeaveRequested:
     """The driver's process must end: the job ends with a checkpoint, for the next driver (CP46)."""
 
 
+@dataclass(frozen=True, slots=True)
+class OtherGone:
+    """The other driver of a handover has ended its attempt, or is lost (UP4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitWithdrawn:
+    """A driver that waits for the job is no longer needed (UP5)."""
+
+
 class AfterSavepoint(Enum):
     """Next step of the job once a savepoint is complete."""
 
@@ -105,6 +115,7 @@ class AfterSavepoint(Enum):
     STOP = "stop: do not commit anything after the savepoint"
     DRAIN = "end the input, take it with the final checkpoint, and finish"
     RESCALE = "resume from the checkpoint with another parallelism: no copy is needed"
+    HAND_OVER = "hand the job over to another driver: no copy is needed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +133,10 @@ class SavepointRequested:
     """Number of subtasks that can run now, if the job is rescaled; None means enough."""
     why: str = ""
     """Reason for people, if the job rescales by itself."""
+    successor: str | None = None
+    """Owner of the next driver, if the job is handed over."""
+    keep_ms: int = 0
+    """Time for which this driver is kept ready after the handover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +272,8 @@ Event: TypeAlias = (
     | Tick
     | CancelRequested
     | LeaveRequested
+    | OtherGone
+    | WaitWithdrawn
     | SavepointRequested
     | SavepointWritten
     | SavepointNotWritten
@@ -296,7 +313,8 @@ class Outcome(Enum):
     FINISHED = "finished"
     CANCELLED = "cancelled"
     STOPPED = "stopped"
-    """Stopped with a savepoint, or after all input that existed when the run began."""
+    """Stopped with a savepoint, or after all input that existed when the run began. Also the end of a
+    driver that has handed the job over."""
     FAILED = "failed"
 
 

@@ -6,7 +6,9 @@ decides what an attempt starts from, and `restart` decides whether another one f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
+from typing import assert_never
 
 from rheos.core.checkpoint.available_now import AvailableNow
 from rheos.core.checkpoint.checkpointing import Checkpointing
@@ -15,6 +17,7 @@ from rheos.core.checkpoint.events import (
     Action,
     Announce,
     AttemptEnded,
+    CheckpointStats,
     EndJob,
     LogFailed,
     LogRead,
@@ -43,6 +46,12 @@ from rheos.core.checkpoint.restart import Failures
 from rheos.core.checkpoint.savepoint_requests import Stage
 from rheos.core.checkpoint.source_phases import SourcePhases
 from rheos.core.checkpoint.split_discovery import SplitDiscovery
+from rheos.core.checkpoint.succession import (
+    Situation,
+    Succession,
+    SuccessionLimits,
+    SuccessionStep,
+)
 from rheos.core.connectors.backoff import Backoff
 from rheos.core.errors import RheosError, TransportError, UnavailableError
 from rheos.core.protocol.control import Cancel, Finish, Totals
@@ -65,6 +74,8 @@ class LifecycleState(Enum):
     STOPPING = "ending a failed attempt"
     LEAVING = "ending the attempt, on request"
     RESCALING = "ending the attempt, to resume with another parallelism"
+    HANDING_OVER = "ending the attempt, to hand the job over"
+    AWAITING = "another driver runs the job; this one is ready to take it over"
     WAITING = "waiting to restart, or for slots"
     ENDED = "ended"
 
@@ -81,6 +92,7 @@ class JobLifecycle:
         discovery: SplitDiscovery,
         available_now: AvailableNow,
         restart: RestartStrategy,
+        handover: SuccessionLimits,
     ) -> None:
         self._checkpoints = checkpoints
         self._starting = starting
@@ -89,6 +101,7 @@ class JobLifecycle:
         self._discovery = discovery
         self._available_now = available_now
         self._failures = Failures(restart)
+        self._handover = handover
 
         self.state = LifecycleState.NEW
         self.last_error: RheosError | None = None
@@ -105,6 +118,17 @@ class JobLifecycle:
         self._retry_recovery_ms: int | None = None
         self._leave_by_ms: int | None = None
         """Time at which a LEAVING job ends even if a publication is still running."""
+
+        self.succession: Succession | None = None
+        """Wait for the job, while another driver runs it or may run it (UP3)."""
+        self.misfit: RheosError | None = None
+        """Why this driver could not continue the job from its newest checkpoint, while it waits."""
+        self._look_ms: int | None = None
+        """Time at which an AWAITING driver reads the log again; None while it does so."""
+        self._uncertain_offer: str | None = None
+        """Successor named by an entry whose write has failed: it may be in the log all the same."""
+        self._looked_at: int | None = None
+        """Next number of the log at the last look."""
 
         self._is_recovered = False
         self._has_claimed = False
@@ -135,9 +159,23 @@ class JobLifecycle:
         self.state = LifecycleState.READING
         return [ReadLog()]
 
+    def wait_for_job(self, owner: str) -> list[Action]:
+        """Wait until the job is handed over to this driver. It has not run the job before."""
+        self.succession = Succession(owner, self._handover)
+        self.state = LifecycleState.AWAITING
+        return [ReadLog()]
+
     def claim(self, read: LogRead | SavepointRead, now_ms: int) -> list[Action]:
         """Claim the next attempt, if everything is known and it can be placed."""
+        if self.state is LifecycleState.AWAITING:
+            assert isinstance(read, LogRead)
+            return self._looked(read, now_ms)
         assert self.state is LifecycleState.READING
+        if self._uncertain_offer is not None and isinstance(read, LogRead):
+            successor, self._uncertain_offer = self._uncertain_offer, None
+            if not self._starting.is_newest_without_offer(read.view):
+                self._offer(successor, 0)
+                return self._looked(read, now_ms)
         try:
             if isinstance(read, LogRead):
                 next = self._starting.log_read(read, self.log.next_number, now_ms)
@@ -167,9 +205,60 @@ class JobLifecycle:
                 )
                 return [self.log.append(claim)]
 
+    def _looked(self, read: LogRead, now_ms: int) -> list[Action]:
+        """Decide after a read of the log, while another driver runs the job or may run it."""
+        assert self.succession is not None
+        if read.view.next_number != self._looked_at:
+            self._looked_at = read.view.next_number
+            self.misfit = self._starting.misfit(read.view)
+            if self.misfit is not None and not self.succession.was_incumbent:
+                return self._end(Outcome.FAILED, self.misfit)  # UP2: nothing was asked of the job.
+        match self.succession.look(read.view, now_ms):
+            case SuccessionStep.WAIT:
+                self._look_ms = self.succession.next_look_ms(now_ms)
+                return []
+            case SuccessionStep.CLAIM:
+                if self.succession.situation not in (Situation.OFFERED, Situation.OWN):
+                    self._checkpoints.stats = CheckpointStats()  # The log has those before it.
+                self.log.next_number = None
+                self.state = LifecycleState.READING
+                actions = self.claim(read, now_ms)
+                self.log.next_number = read.view.next_number
+                return actions
+            case SuccessionStep.LOST:
+                return self._end(Outcome.FAILED, self._starting.fenced())
+            case SuccessionStep.END if self.succession.situation is Situation.FINISHED:
+                return self._end(Outcome.FINISHED, finished_before=self._starting.totals(read.view))
+            case SuccessionStep.END:
+                return self._end(Outcome.STOPPED)
+            case other:
+                assert_never(other)
+
+    def look_now(self) -> list[Action]:
+        """Read the log at once, if this driver waits for the job."""
+        if self.state is not LifecycleState.AWAITING or self._look_ms is None:
+            return []
+        self._look_ms = None
+        return [ReadLog()]
+
+    def _not_looked(self, now_ms: int) -> list[Action]:
+        """Look again later, because the log could not be read or written."""
+        assert self.succession is not None
+        self.state = LifecycleState.AWAITING
+        self._look_ms = self.succession.next_look_ms(now_ms)
+        return []
+
+    def _offer(self, successor: str, keep_ms: int) -> None:
+        """Wait for the successor that the log names (UP3)."""
+        limits = replace(self._handover, keep_ms=keep_ms)
+        self.succession = Succession(self._starting.owner, limits, offered_to=successor)
+        self.state = LifecycleState.AWAITING
+        self._looked_at = None
+
     def _claimed(self) -> list[Action]:
         self.state = LifecycleState.RECOVERING
         self._has_claimed = True
+        self.succession = self.misfit = None
         self._recovery_pause.restore()
         return [*self._checkpoints.claimed(), self._recover()]
 
@@ -234,6 +323,8 @@ class JobLifecycle:
                 return [self._recover()]
             case LifecycleState.LEAVING:
                 return self._end(self._outcome)
+            case LifecycleState.AWAITING:
+                return self.look_now()
             case _:
                 self._checkpoints.stats.restarts += self.shortage is None
                 return self.read_log()
@@ -247,6 +338,8 @@ class JobLifecycle:
                 return self._retry_recovery_ms
             case LifecycleState.LEAVING:
                 return self._leave_by_ms
+            case LifecycleState.AWAITING:
+                return self._look_ms
             case _:
                 return None
 
@@ -254,6 +347,8 @@ class JobLifecycle:
         """Continue after a commit or a settled savepoint, if something follows from it."""
         savepoints = self._checkpoints.savepoints
         if self.state is LifecycleState.RUNNING and savepoints.stage is Stage.TAKEN:
+            if savepoints.offer is not None:
+                return self._hand_over()
             return self._rescale() if savepoints.rescales else self.leave(Outcome.STOPPED)
         if self.state is LifecycleState.RUNNING and not self.log.busy and self._checkpoints.is_done():
             self.state = LifecycleState.FINISHING
@@ -269,6 +364,20 @@ class JobLifecycle:
         self._checkpoints.publishing.abandon()
         self.state = LifecycleState.RESCALING
         return [StopAttempt(self.attempt)]
+
+    def _hand_over(self) -> list[Action]:
+        """Stop the attempt in order to hand the job over. All its work is committed (UP1)."""
+        self._checkpoints.publishing.abandon()
+        self.state = LifecycleState.HANDING_OVER
+        return [StopAttempt(self.attempt)]
+
+    def _handed_over(self) -> list[Action]:
+        """Answer the request, because nothing of this driver runs, and wait for the successor."""
+        request = self._checkpoints.savepoints.offer
+        assert request is not None
+        assert request.successor is not None
+        self._offer(request.successor, request.keep_ms)
+        return [*self._checkpoints.savepoints.handed_over(), ReadLog()]
 
     # --- the log ----------------------------------------------------------------------------------
 
@@ -299,6 +408,8 @@ class JobLifecycle:
     def log_lost(self, number: int, now_ms: int) -> list[Action]:
         """End this driver, because another one has written the entry (CP2)."""
         self.log.answered(number)
+        if self.state is LifecycleState.CLAIMING and self.succession is not None:
+            return self._not_looked(now_ms)  # The other driver was faster: look again.
         if self.state is LifecycleState.CLAIMING or (
             self.state is LifecycleState.FINISHING and not self.attempt_lives
         ):
@@ -309,7 +420,11 @@ class JobLifecycle:
         return [*actions, *self._entry_failed(self._starting.fenced(), now_ms)]
 
     def log_failed(self, event: LogFailed, now_ms: int) -> list[Action]:
-        self.log.answered(event.number)
+        entry = self.log.answered(event.number)
+        if isinstance(entry, CheckpointCompleted) and entry.successor is not None:
+            self._uncertain_offer = entry.successor
+        if self.state is LifecycleState.CLAIMING and self.succession is not None:
+            return self._not_looked(now_ms)
         if self.state is LifecycleState.CLAIMING:
             return self.not_started(event.error, now_ms)
         return self._entry_failed(event.error, now_ms)
@@ -361,6 +476,10 @@ class JobLifecycle:
                 self._leave_by_ms = now_ms + LEAVE_WITHIN_MS
             return []
         match self.state:
+            case LifecycleState.STOPPING | LifecycleState.HANDING_OVER if (
+                self._checkpoints.savepoints.offer is not None
+            ):
+                return self._handed_over()
             case LifecycleState.STOPPING:
                 return self._restart_or_end(now_ms)
             case LifecycleState.LEAVING:
@@ -373,6 +492,8 @@ class JobLifecycle:
     def not_started(self, error: RheosError, now_ms: int) -> list[Action]:
         """Handle a failure to read or claim the state that an attempt starts from. Before this driver's
         first attempt, it fails the job at once."""
+        if self.succession is not None:
+            return self._not_looked(now_ms)
         if not self._has_claimed:
             return self._end(Outcome.FAILED, error)
         return self.fails_to_start(error, now_ms)
@@ -398,7 +519,7 @@ class JobLifecycle:
                 self.state, self._outcome = LifecycleState.LEAVING, outcome
                 self._checkpoints.publishing.abandon()
                 return [SendToAll(Cancel(attempt=self.attempt)), StopAttempt(self.attempt)]
-            case LifecycleState.STOPPING | LifecycleState.RESCALING:
+            case LifecycleState.STOPPING | LifecycleState.RESCALING | LifecycleState.HANDING_OVER:
                 self.state, self._outcome = LifecycleState.LEAVING, outcome
                 return []
             case LifecycleState.FINISHING if self.attempt_lives:

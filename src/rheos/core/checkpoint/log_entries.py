@@ -116,6 +116,9 @@ class CheckpointCompleted(Entry, frozen=True):
     in formats before 3: readers find them entry by entry."""
     widths: dict[OperatorId, int] = {}
     """Number of subtasks with rows, for the operators that were narrower than the job."""
+    successor: str | None = None
+    """Owner of the driver to which the job is handed over with this checkpoint (UP1); None if its own
+    driver continues."""
     dropped: bool = False
     """Whether retention has dropped the checkpoint. Then the entry contains only its number."""
 

@@ -9,14 +9,19 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rheos.core.checkpoint.config import CheckpointConfig
-from rheos.core.checkpoint.continuation import Continuation, decide, needed_savepoint
+from rheos.core.checkpoint.continuation import Continuation, decide, fitted, needed_savepoint
 from rheos.core.checkpoint.events import JobShape, LogRead, SavepointRead
 from rheos.core.checkpoint.log import LogView
-from rheos.core.checkpoint.log_entries import JobCounts, JobFinished, Rescaled
+from rheos.core.checkpoint.log_entries import (
+    CheckpointCompleted,
+    JobCounts,
+    JobFinished,
+    Rescaled,
+)
 from rheos.core.checkpoint.placement import Placement, ReportShortage, StartDecision, WaitForSlots
 from rheos.core.checkpoint.rescaling import wanted_parallelism
 from rheos.core.checkpoint.upgrade import Upgrade
-from rheos.core.errors import CheckpointError, FencedError
+from rheos.core.errors import CheckpointError, FencedError, RheosError
 from rheos.core.protocol.control import Totals
 from rheos.core.protocol.ids import JobId
 
@@ -69,7 +74,7 @@ class NextAttempt:
         min_parallelism: int | None,
     ) -> None:
         self._job = job
-        self._owner = owner
+        self.owner = owner
         self._directory = directory
         self._shape = shape
         self._from_savepoint = from_savepoint
@@ -91,6 +96,28 @@ class NextAttempt:
             hint="run a job from one driver at a time, or give each job its own name",
         )
 
+    def is_newest_without_offer(self, view: LogView) -> bool:
+        """Return whether the newest entry is this driver's, and names no successor."""
+        newest = view.newest
+        offers = isinstance(newest, CheckpointCompleted) and newest.successor is not None
+        return newest is not None and newest.owner == self.owner and not offers
+
+    def misfit(self, view: LogView) -> RheosError | None:
+        """Return why this program cannot continue from the newest checkpoint of the log; None if it
+        can, or if that needs more than the log to find out."""
+        if not view.completed:
+            return None
+        try:
+            fitted(view.completed[-1].entry, self._shape, "the newest checkpoint", self._upgrade)
+        except RheosError as error:
+            return error
+        return None
+
+    @staticmethod
+    def totals(view: LogView) -> Totals:
+        """Return the counts of a job that has finished."""
+        return view.completed[-1].entry.totals if view.completed else Totals()
+
     def attempt_failed(self, now_ms: int) -> None:
         """Record the failure of an attempt, which may have lost slots."""
         self._placement.lost(now_ms)
@@ -104,13 +131,13 @@ class NextAttempt:
         """
         self._read = event
         view = event.view
-        if known is None and view.newest is not None and view.newest.owner != self._owner:
+        if known is None and view.newest is not None and view.newest.owner != self.owner:
             self.earlier = view.newest.counts
         if known is not None and view.next_number != known:
             # More entries than this driver knows: if they are its own, a failed write did succeed.
             if view.newest is None or view.next_number < known:
                 raise CheckpointError(f"entries of the log of job {self._job!r} have disappeared")
-            if view.newest.owner != self._owner:
+            if view.newest.owner != self.owner:
                 raise self.fenced()
         if known is not None and isinstance(view.newest, JobFinished):
             return NoStep(None)
@@ -136,7 +163,7 @@ class NextAttempt:
             upgrade=self._upgrade,
         )
         if continuation is None:
-            return NoStep(view.completed[-1].entry.totals if view.completed else Totals())
+            return NoStep(self.totals(view))
         rescaled = self._rescaled(continuation)
         wanted = wanted_parallelism(self._shape, rescaled)
         self._placement.want(wanted)

@@ -12,13 +12,8 @@ def wanted_parallelism(shape: JobShape, rescaled: Rescaled | None) -> int:
     return shape.parallelism if rescaled is None else rescaled.parallelism
 
 
-def refusal(
-    request: SavepointRequested, shape: JobShape, *, busy: bool, ending: bool
-) -> RheosError | None:
-    """Return why a rescale is impossible, with advice; None if it is possible.
-
-    `busy`: a savepoint or another rescale is running. `ending`: all input has ended.
-    """
+def impossible(request: SavepointRequested, shape: JobShape) -> RheosError | None:
+    """Return why the job can never have the requested parallelism, with advice; None if it can."""
     wanted, slots = request.parallelism, request.slots
     if wanted < 1:
         return ConfigurationError(
@@ -34,13 +29,24 @@ def refusal(
             f"parallelism {wanted} exceeds the {slots} slots that the job can use",
             hint="add executors first, or start the job on a master with more slots",
         )
+    return None
+
+
+def refusal(what: str, *, busy: bool, ending: bool) -> RheosError | None:
+    """Return why the attempt cannot end now for the job to continue, with advice; None if it can.
+
+    Args:
+        what: purpose, such as "rescaled".
+        busy: whether a savepoint, a rescale or a handover is running.
+        ending: whether all input has ended.
+    """
     if ending:
         return CheckpointError(
-            "the job was not rescaled: all of its input has ended", hint="it will finish on its own"
+            f"the job was not {what}: all of its input has ended", hint="it will finish on its own"
         )
     if busy:
         return CheckpointError(
-            "the job was not rescaled: a savepoint, a stop or another rescale is in progress",
+            f"the job was not {what}: a savepoint, a stop or another rescale is in progress",
             hint="try again when that has finished",
         )
     return None

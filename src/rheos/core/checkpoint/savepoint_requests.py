@@ -6,7 +6,8 @@
 
 The job itself may request to stop with a checkpoint and without a copy. Such a request becomes TAKEN
 instead of WRITING, and is not answered. A request to rescale becomes TAKEN, too. It is then RESCALING
-until the next attempt runs, and that is the answer.
+until the next attempt runs, and that is the answer. A request to hand the job over becomes TAKEN, and
+is answered when the attempt has ended.
 
 If a savepoint's checkpoint is in the log, the savepoint survives the end of its attempt: recovery
 commits the checkpoint, and then the manifest is written (CP13).
@@ -42,6 +43,8 @@ class Stage(Enum):
     TAKEN = "its checkpoint is committed everywhere, and no copy is needed: the attempt ends"
     RESCALING = "the next attempt has the requested parallelism"
 
+
+_ENDS_ATTEMPT = (AfterSavepoint.STOP, AfterSavepoint.RESCALE, AfterSavepoint.HAND_OVER)
 
 _WITHOUT_COPY = SavepointRequested(0, None, AfterSavepoint.STOP)
 """Request that the job itself makes at its end."""
@@ -92,12 +95,20 @@ class SavepointRequests:
         return self._current is not None and self._current.request.after is AfterSavepoint.RESCALE
 
     @property
+    def offer(self) -> SavepointRequested | None:
+        """Return the current request, if it hands the job over and its checkpoint is in the log."""
+        current = self._current
+        if current is None or current.request.after is not AfterSavepoint.HAND_OVER:
+            return None
+        return None if current.entry is None else current.request
+
+    @property
     def holds(self) -> bool:
         """Return whether the attempt ends with the savepoint, so that no further checkpoint may open
         (CP16, CP40)."""
         return (
             self._current is not None
-            and self._current.request.after in (AfterSavepoint.STOP, AfterSavepoint.RESCALE)
+            and self._current.request.after in _ENDS_ATTEMPT
             and self._current.stage in (Stage.COMMITTING, Stage.WRITING, Stage.TAKEN)
         )
 
@@ -181,6 +192,10 @@ class SavepointRequests:
                 return self.fail(
                     CheckpointError("the job was not rescaled: all of its input has ended")
                 )
+            if current.entry.final and current.request.after is AfterSavepoint.HAND_OVER:
+                return self.fail(
+                    CheckpointError("the job was not handed over: all of its input has ended")
+                )
             if current.entry.final:
                 self._current = None  # The job finishes by itself.
             else:
@@ -220,6 +235,14 @@ class SavepointRequests:
             return []
         self._current = None
         return [SavepointEnded(current.request.request)]
+
+    def handed_over(self) -> list[Action]:
+        """Answer a request to hand the job over, whose attempt has ended."""
+        request = self.offer
+        assert request is not None, "UP1: the checkpoint that names the successor is in the log"
+        self._current = None
+        self._forget_the_stop()
+        return [SavepointEnded(request.request)]
 
     def _forget_the_stop(self) -> None:
         """Drop the request to stop, because the next attempt must first read again (CP39)."""

@@ -244,6 +244,8 @@ class EventRecorder:
                 kind = EventKind.RESCALE
                 why = f" ({event.why})" if event.why else ""
                 what = f"rescale from {coordinator.parallelism} to {event.parallelism}{why}"
+            case AfterSavepoint.HAND_OVER:
+                what = "handover to another driver"
             case other:
                 assert_never(other)
         self._requests[event.request] = self._log.add(

@@ -31,6 +31,7 @@ _REQUESTS: Mapping[AfterSavepoint, str] = {
     AfterSavepoint.STOP: "the stop with a savepoint",
     AfterSavepoint.DRAIN: "the stop with --drain",
     AfterSavepoint.RESCALE: "the rescale",
+    AfterSavepoint.HAND_OVER: "the handover",
 }
 
 
