@@ -1,0 +1,64 @@
+"""The jobs of `plan_accuracy`: `plan_jobs.py NAME [KEYS]`, at full load unless a rate is passed.
+
+grouping    a running sum for each key
+windows     a sum for each key and second of event time
+function    a Python function for each row, then a sum for each key
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import rheos as rh
+from rheos.connectors.blackhole import BlackholeSink
+
+ROWS_PER_MS = 50
+
+
+class Rows:
+    """Generator of rows with a random key below `keys`, a value and an event time."""
+
+    def __init__(self, keys: int) -> None:
+        self.keys = keys
+
+    def __call__(self, block: Any) -> dict[str, Any]:
+        rng = block.rng()
+        return {
+            "k": rng.integers(0, self.keys, block.rows),
+            "v": rng.integers(0, 100, block.rows),
+            "at": block.index() // ROWS_PER_MS,
+        }
+
+
+def parity(row: dict[str, int]) -> dict[str, int]:
+    """Return the row with a key that Python computes. The loop keeps it from being compiled away."""
+    text = str(row["k"])
+    return {"k": int(text[::-1]) % 10_000, "v": row["v"] + len(text), "at": row["at"]}
+
+
+def build(env: rh.Environment, name: str, keys: int) -> None:
+    rows = env.from_source(
+        rh.generator(Rows(keys), schema={"k": int, "v": int, "at": int}, splits=8),
+        watermark=rh.Watermark.monotonic(on="at"),
+        name="rows",
+    )
+    if name == "grouping":
+        result = rows.key_by("k").running(total=rh.agg.sum("v"))
+    elif name == "windows":
+        result = rows.key_by("k").window(rh.Tumbling("1s")).aggregate(total=rh.agg.sum("v"))
+    elif name == "function":
+        result = (
+            rows.map(parity, returns={"k": int, "v": int, "at": int})
+            .key_by("k")
+            .running(total=rh.agg.sum("v"))
+        )
+    else:
+        raise SystemExit(__doc__)
+    result.sink_to(BlackholeSink())
+
+
+if __name__ == "__main__":
+    environment = rh.Environment()
+    build(environment, sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 10_000)
+    environment.execute(sys.argv[1])
