@@ -13,6 +13,7 @@ SOURCE = SOURCES.parent
 PUBLIC = ("rheos", "rheos.__main__", "rheos.testing.servers", "rheos.testing.chaos")
 """Modules that users import by their names, in addition to the entry points in pyproject.toml."""
 NOT_IMPORTED = {
+    "rheos.ops.servers.clickhouse_front": "run as a file by rheos.ops.servers.clickhouse",
     "rheos.ops.servers.keeper": "run as a file by rheos.ops.servers.server",
 }
 
@@ -40,7 +41,8 @@ def _entry_points() -> Iterator[str]:
 
 
 def _named_in(file: Path, module: str) -> Iterator[str]:
-    """Modules that a file imports, or names in a string such as `rheos.cli.replay_process`."""
+    """Yield the modules that a file imports, or names in a string, as `rheos.cli.replay_process` or
+    with a class."""
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(source_trees()[file]):
         if isinstance(node, ast.Import):
@@ -53,3 +55,4 @@ def _named_in(file: Path, module: str) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value.partition(":")[0]
+            yield node.value.rpartition(".")[0]
