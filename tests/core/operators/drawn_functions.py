@@ -46,6 +46,7 @@ class Side:
 
 
 HEAD = """
+import math
 class Function(rh.KeyedProcessFunction):
     side_outputs = {"side": Side}
     n = rh.ValueState(int, default=0)
@@ -101,7 +102,9 @@ class Drawing:
                 if indent == "        ":
                     self.locals[kind].append(name)
             case 2:
-                self.lines.append(f"{indent}self.n.value {rng.choice(['=', '+=', '-='])} {e('int', 2)}")
+                self.lines.append(
+                    f"{indent}self.{'n'}.value {rng.choice(['=', '+=', '-='])} {e('int', 2)}"
+                )
             case 3:
                 state, of = rng.choice([("z", "float"), ("w", "str"), ("g", "bool"), ("v", "str")])
                 self.lines.append(f"{indent}self.{state}.value = {e(of, 2)}")
@@ -137,7 +140,12 @@ class Drawing:
         rng, e = self.rng, self.expression
         made: list[Callable[[], str]]
         leaves = {
-            "int": ["self.n.value", "ctx.timestamp", "ctx.watermark % 97", str(rng.randrange(-9, 9))],
+            "int": [
+                "self.n.value",
+                "ctx.timestamp",
+                "ctx.watermark % 97",
+                str(rng.randrange(-9, 9)),
+            ],
             "float": ["self.z.value", repr(rng.uniform(-3, 3)), "0.0", "-0.0"],
             "bool": ["self.g.value", "True", "self.m.value is None"],
             "str": ["self.w.value", repr(rng.choice(["s", "m", "long text", ""]))],
@@ -149,7 +157,7 @@ class Drawing:
         d = depth - 1
         if kind == "int":
             made = [
-                lambda: f"{e('int', d)} {rng.choice('+-*&|^')} {e('int', d)} % 1009",
+                lambda: f"{e('int', d)} % 65537 {rng.choice('+-*&|^')} {e('int', d)} % 1009",
                 lambda: (
                     f"{e('int', d)} {rng.choice(['//', '%'])} (abs({e('int', d)}) % 7 - {rng.choice([8, 8, 3])})"
                 ),
@@ -159,6 +167,11 @@ class Drawing:
                 lambda: f"{e('int', d)} if {e('bool', d)} else {e('int', d)}",
                 lambda: f"self.m.value or {e('int', d)}",
                 lambda: f"int({e('float', d)} if abs({e('float', d)}) < 1e6 else 0.0)",
+                lambda: f"len({e('str', d)})",
+                lambda: f"{e('str', d)}.{rng.choice(['find', 'count', 'rfind'])}({e('str', d)})",
+                lambda: f"int(str({e('int', d)} % 1009)) + len({e('str', d)}.split('t'))",
+                lambda: f"(abs({e('int', d)}) % 9) ** 3 >> (abs({e('int', d)}) % 5)",
+                lambda: f"round(({e('int', d)} % 1009) / 8)",
             ]
         elif kind == "float":
             made = [
@@ -169,6 +182,10 @@ class Drawing:
                 lambda: f"{e('int', d)} % 1000003 / (abs({e('int', d)}) % 5 + 1)",
                 lambda: f"-{e('float', d)}",
                 lambda: f"abs(float({e('int', d)} % 77))",
+                lambda: f"float(str({e('float', d)}))",
+                lambda: f"round({e('float', d)}, {rng.randrange(4)})",
+                lambda: f"math.atan2({e('float', d)}, {e('int', d)} % 1009)",
+                lambda: f"math.log(abs({e('int', d)} % 1009) + 1)",
                 lambda: f"{rng.choice(['min', 'max'])}({e('float', d)}, {e('float', d)})",
             ]
         elif kind == "bool":
@@ -186,6 +203,14 @@ class Drawing:
                 lambda: f"{e('int', d)} < {e('int', d)} <= {e('int', d)}",
                 lambda: f"self.m.value == {e('int', d)}",
                 lambda: "self.v.value is not None and self.v.value != self.w.value",
+                lambda: (
+                    f"{e('str', d)} {rng.choice(['<', '<=', '>', '>=', 'in', 'not in'])} {e('str', d)}"
+                ),
+                lambda: f"{e('str', d)}.{rng.choice(['startswith', 'endswith'])}({e('str', d)})",
+                lambda: (
+                    f"{e('str', d)}.startswith(('s', 'lo')) or {e('str', d)} in {e('str', d)}.split()"
+                ),
+                lambda: f"{e('str', d)}.{rng.choice(['isalpha', 'isdigit', 'isupper'])}()",
             ]
             if self.rows:
                 made += [
@@ -199,6 +224,19 @@ class Drawing:
                 lambda: f"{e('str', d)} or {e('str', d)}",
                 lambda: f"{e('str', d)} and {e('str', d)}",
                 lambda: "self.v.value or 'nothing'",
+                lambda: f"({e('str', d)} + {e('str', d)})[{rng.randrange(-3, 3)}:12]",
+                lambda: f"{e('str', d)}.{rng.choice(['upper()', 'title()', 'strip()'])}",
+                lambda: f"{e('str', d)}.replace({rng.choice('slt')!r}, self.w.value)[:12]",
+                lambda: f"({e('str', d)} * ({e('int', d)} % 3))[:12:{rng.choice([-1, 1, 2])}]",
+                lambda: (
+                    f'f"{{{e("int", 0)}}}-{{{e("str", 0)}}}{{{e("float", 0)}:.2f}}"[:12]'  # No nesting.
+                ),
+                lambda: (
+                    f'f"{{self.m.value}}{{self.v.value!r:>7}}{{{e("bool", 0)}}}{{{e("int", 0)}:,}}"[:15]'
+                ),
+                lambda: f"'.'.join([{e('str', d)}, str({e('int', d)} % 7)])[-12:]",
+                lambda: f"({e('str', d)} + ' ').split(' ')[0]",
+                lambda: f"{rng.choice(['min', 'max'])}({e('str', d)}, {e('str', d)})",
             ]
             if self.rows:
                 made.append(lambda: "'' if row.t is None else row.s")

@@ -219,7 +219,7 @@ def test_explain_names_the_form_of_each_function() -> None:
 
     assert shown(Limited()).endswith("takes Drawn; compiled")
     assert shown(Limited(), compiled=False).endswith("takes Drawn")
-    text = LARGE.replace("row.s, None", "row.s.upper(), None")
-    assert shown(class_of(text, "<upper>")()).endswith(
-        "takes Drawn; interpreted: <upper>:8: row.s.upper() cannot be compiled"
+    text = LARGE.replace("row.s, None", "row.s.encode(), None")
+    assert shown(class_of(text, "<encoded>")()).endswith(
+        "takes Drawn; interpreted: <encoded>:8: row.s.encode() cannot be compiled"
     )

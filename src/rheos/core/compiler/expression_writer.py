@@ -20,6 +20,7 @@ from rheos.core.compiler.constants import (
     table_of,
     unchanged,
 )
+from rheos.core.compiler.python_expressions import PythonExpressions
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.values import (
     BITS_64,
@@ -50,9 +51,18 @@ _ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
     ast.Mod: ("%", "mod"),
 }
 _BITS: dict[type[ast.operator], str] = {ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^"}
+_OTHERS: dict[type[ast.operator], str] = {ast.Pow: "**", ast.LShift: "<<", ast.RShift: ">>"}
+"""Operators that Python evaluates for all operands."""
 _ORDER: dict[type[ast.cmpop], str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
+
+
+_NATIVE = (
+    abs, float, int, math.floor, math.ceil, math.trunc, math.sqrt, math.fabs, math.isnan, math.isinf,
+    math.isfinite,
+)  # fmt: skip
+"""Functions of a number that have machine code."""
 
 
 class Expressions:
@@ -62,6 +72,7 @@ class Expressions:
         self.out = writer
         self.scope = scope
         self.around = around
+        self.python = PythonExpressions(writer, self.value)
 
     # --- values ---------------------------------------------------------------------------------------
 
@@ -74,8 +85,10 @@ class Expressions:
                 return self._name(node)
             case ast.Attribute():
                 return self._attribute(node)
-            case ast.BinOp():
-                return self.binary(self.value(node.left), node.op, self.value(node.right), node.lineno)
+            case ast.BinOp(left=left, op=op, right=right):
+                return self.binary(self.value(left), op, self.value(right), node.lineno, right)
+            case ast.JoinedStr():
+                return self.python.format(node)
             case ast.UnaryOp():
                 return self._unary(node)
             case ast.BoolOp():
@@ -152,19 +165,22 @@ class Expressions:
 
     # --- arithmetic -----------------------------------------------------------------------------------
 
-    def binary(self, left: Value, op: ast.operator, right: Value, line: int) -> Value:
-        symbol = _ARITHMETIC.get(type(op), ("", ""))[0] or _BITS.get(type(op))
+    def binary(
+        self, left: Value, op: ast.operator, right: Value, line: int, operand: ast.expr
+    ) -> Value:
+        """Write an operator. `operand` is the source code of the right operand."""
+        symbol = _ARITHMETIC.get(type(op), ("", ""))[0] or _BITS.get(type(op)) or _OTHERS.get(type(op))
         if symbol is None:
             raise CannotCompile(f"{type(op).__name__} cannot be compiled", line)
-        for value in (left, right):
-            if value.kind in ("none", "str", "other"):
-                raise CannotCompile(
-                    f"{left.shown} {symbol} {right.shown} cannot be compiled",
-                    line,
-                    "strings can only be compared, looked up and passed on"
-                    if value.kind == "str"
-                    else None,
-                )
+        if symbol == "**":
+            found = self.python.power(left, right, operand, line)
+        else:
+            found = self.python.binary(left, symbol, right, line)
+        if found is not None:
+            return found
+        wrong = {"none", "str", "other"} & {left.kind, right.kind}
+        if wrong or type(op) in _OTHERS:
+            raise CannotCompile(f"{left.shown} {symbol} {right.shown} cannot be compiled", line)
         what = f"TypeError: {symbol} of {left.shown} and {right.shown}, one of which was None"
         self.require_value(left, line, what)
         self.require_value(right, line, what)
@@ -367,6 +383,10 @@ class Expressions:
             other = left if right.kind == "none" else right
             return f"{'' if symbol == '==' else 'not '}{other.null or 'False'}"
         numbers = {left.kind, right.kind} <= {"int", "float", "bool"}
+        if not (numbers or equality):
+            found = self.python.binary(left, symbol, right, node.lineno)
+            if found is not None:
+                return found.code
         if not (numbers or (equality and left.kind == right.kind == "str")):
             raise self.refused(f"{left.shown} {symbol} {right.shown} cannot be compiled", node)
         if not equality:
@@ -398,6 +418,11 @@ class Expressions:
         return f"({self.as_int(left)} {symbol} {self.as_int(right)})"
 
     def _member(self, left: Value, op: ast.cmpop, of: ast.expr, node: ast.Compare) -> str:
+        given = self._collection(of)
+        if given is MISSING or isinstance(given, str):
+            made = self.python.member(left, of, node.lineno)
+            if made is not None:
+                return f"{'' if isinstance(op, ast.In) else 'not '}{made.code}"
         _, found = self._find_table(left, of, node.lineno, members_of)
         return f"{'' if isinstance(op, ast.In) else 'not '}({found} >= 0)"
 
@@ -486,6 +511,9 @@ class Expressions:
         of_key = self.scope.key_part(self.out, node)
         if of_key is not None:
             return of_key
+        given = self._collection(node.value)
+        if given is MISSING or isinstance(given, str):
+            return self.python.item(node)
         table, found = self._find_table(self._key(node.slice), node.value, node.lineno, places_of)
         missing = f"KeyError: {ast.unparse(node.value)} has no such key"
         if isinstance(self._collection(node.value), list | tuple):
@@ -521,19 +549,29 @@ class Expressions:
             case ast.Call(func=ast.Attribute(value=of, attr="get"), args=[_] | [_, _], keywords=[]):
                 return self._get(of, node.args, node)
         called = self.object(node.func)
+        if called is MISSING and isinstance(node.func, ast.Attribute):
+            made = self.python.method(node)
+            if made is not None:
+                return made
         if node.keywords or called is MISSING:
             raise self._uncalled(node)
         if _is_duration(called) and len(node.args) == 1:
             return self.constant(self._duration(node.args[0]), node.lineno)
         if called in (min, max) and len(node.args) > 1:
             return self._least(node, "<" if called is min else ">")
-        if len(node.args) != 1:
-            raise self._uncalled(node)
-        if called is bool:
+        if called is bool and len(node.args) == 1:
             return Value("bool", self.out.held(self.truth(node.args[0])))
+        if len(node.args) != 1 or called not in _NATIVE:
+            made = self.python.function(called, node.args, node.lineno)
+            if made is None:
+                raise self._uncalled(node)
+            return made
         value = self.value(node.args[0])
         if value.kind not in ("int", "float", "bool"):
-            raise self._uncalled(node)
+            made = self.python.called(called, [value], node.lineno)
+            if made is None:
+                raise self._uncalled(node)
+            return made
         line = node.lineno
         self.require_value(value, line, f"TypeError: {ast.unparse(node)} of None")
         if called is float:
@@ -591,6 +629,11 @@ class Expressions:
         """Write the code for min or max. Of equal values, the first is the result."""
         values = [self.value(each) for each in node.args]
         kinds = {value.kind for value in values}
+        if kinds == {"str"}:
+            called: Any = min if symbol == "<" else max
+            made = self.python.called(called, values, node.lineno)
+            if made is not None:
+                return made
         if len(kinds) > 1 or not kinds <= {"int", "float", "bool"}:
             shown = ", ".join(value.shown for value in values)
             raise self.refused(f"{ast.unparse(node.func)} of {shown} cannot be compiled", node)
@@ -606,8 +649,8 @@ class Expressions:
         return self.refused(
             f"{ast.unparse(node.func)}() cannot be compiled",
             node,
-            "compiled functions can call min, max, abs, int, float, bool, rh.duration, get of a dict "
-            "of constants, and floor, ceil, trunc, sqrt, fabs, isnan, isinf and isfinite of math",
+            "compiled functions can call methods of strings, rh.duration, get of a dict of constants, "
+            "functions of math, and abs, bool, float, int, len, max, min, ord, repr, round and str",
         )
 
 

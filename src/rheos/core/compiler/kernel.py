@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from rheos.core.compiler.constants import DTYPES, Constant, SurroundingNames
 from rheos.core.compiler.expression_writer import Expressions
+from rheos.core.compiler.operations import ScalarOperation
 from rheos.core.compiler.record_classes import only_sets_fields
 from rheos.core.compiler.scope import MethodScope, RecordField, Role, record_fields
 from rheos.core.compiler.statements import Statements
@@ -32,6 +33,9 @@ _PASSES = 20
 
 FIXED = ("start", "stop", "watermark", "now", "until", "failed", "result", "slots", "stamps", "reached")
 """Parameters of every loop, in order."""
+
+_WRITTEN = ("state", "present", "changed", "stamps", "numbers", "floats", "remembered")
+"""Sources of the arrays that a loop changes."""
 
 TIMERS = ("timer_kinds", "timer_times", "timer_slots")
 
@@ -51,6 +55,8 @@ class Loop:
     failures: Sequence[Failure]
     constants: Sequence[Constant]
     """Everything from outside the method whose value is in the source code or in `parameters`."""
+    operations: Sequence[ScalarOperation]
+    """Operations that Python evaluates, by number."""
     timer_changes: int
     timers_grow: bool
 
@@ -175,6 +181,7 @@ def _loop(
         outputs,
         writer.failures,
         tuple(around.constants.values()),
+        writer.operations,
         writer.timer_changes,
         writer.timers_grow,
     )
@@ -250,10 +257,11 @@ def _compiled(loop: Loop, folder: str | None) -> Any:
     import numpy as np
     from numba import types as nb
 
-    from rheos.core.compiler import arithmetic
+    from rheos.core.compiler import arithmetic, python_calls
 
     around: dict[str, Any] = {
         **arithmetic.NAMES,
+        **python_calls.NAMES,
         "__name__": arithmetic.__name__,  # A module that can be imported when the code is read again.
         "latest": (1 << 63) - 1,
         "int64": np.int64,
@@ -264,7 +272,8 @@ def _compiled(loop: Loop, folder: str | None) -> Any:
     }
     file = f"<compiled {loop.role} of {loop.file}>"
     if folder is not None:
-        file = _source_file(loop, folder, inspect.getsource(arithmetic))
+        calls = inspect.getsource(arithmetic) + inspect.getsource(python_calls)
+        file = _source_file(loop, folder, calls)
     exec(compile(loop.text, file, "exec"), around)
 
     def array(dtype: Any, *, readonly: bool) -> Any:
@@ -273,7 +282,7 @@ def _compiled(loop: Loop, folder: str | None) -> Any:
     def of(parameter: Parameter) -> Any:
         if parameter.kind == "str" and parameter.source != "table":
             return array(np.int32, readonly=parameter.source != "state")
-        own = parameter.source in ("state", "present", "changed")
+        own = parameter.source in _WRITTEN
         return array(DTYPES[parameter.kind], readonly=not own)
 
     whole = array(np.int64, readonly=False)

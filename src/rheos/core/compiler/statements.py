@@ -64,7 +64,8 @@ class Statements:
                 self._assign(target, given)
             case ast.AugAssign(target=target, op=op, value=given):
                 before = self.expressions.value(_read(target))
-                value = self.expressions.binary(before, op, self.expressions.value(given), node.lineno)
+                added = self.expressions.value(given)
+                value = self.expressions.binary(before, op, added, node.lineno, given)
                 self._put(target, value)
             case ast.If():
                 return self._compile_if(node)
@@ -75,6 +76,11 @@ class Statements:
             case ast.Return(value=given):
                 self._return(given)
                 return True
+            case ast.Raise(exc=given, cause=None | ast.Constant(value=None)) if given is not None:
+                self._raise(given)
+                return True
+            case ast.Assert(test=test, msg=message):
+                self._assert(test, message, node.lineno)
             case ast.Break() | ast.Continue():
                 self.out.write("break" if isinstance(node, ast.Break) else "continue")
                 return True
@@ -95,6 +101,12 @@ class Statements:
             for name, value in zip(target.elts, values, strict=True):
                 self._put(name, value)
             return
+        if isinstance(target, ast.Tuple):
+            parts = self.expressions.python.unpack(given, len(target.elts))
+            if parts is not None:
+                for name, value in zip(target.elts, parts, strict=True):
+                    self._put(name, value)
+                return
         self._put(target, self.expressions.value(given))
 
     def _assign_value(self, value: Value) -> Value:
@@ -208,6 +220,30 @@ class Statements:
             self._returns = True
             self.out.write("returned = True")
         self.out.write("break")
+
+    def _raise(self, given: ast.expr) -> None:
+        match given:
+            case ast.Call(func=called, args=arguments, keywords=[]):
+                pass
+            case _:
+                called, arguments = given, []
+        cls = self.expressions.object(called)
+        if not self.expressions.python.raise_error(cls, arguments, given.lineno):
+            raise CannotCompile(
+                f"raising {ast.unparse(given)} cannot be compiled",
+                given.lineno,
+                "raise an exception of Python itself, such as ValueError",
+            )
+        self.out.write("break")
+
+    def _assert(self, test: ast.expr, message: ast.expr | None, line: int) -> None:
+        if not __debug__:
+            return
+        true = self.expressions.truth(test)
+        with self.scope.perhaps(), self.out.block(f"if not {true}:"):
+            given = [] if message is None else [message]
+            self.expressions.python.raise_error(AssertionError, given, line)
+            self.out.write("break")
 
     # --- calls ----------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import Literal
 import pyarrow as pa
 
 from rheos.core.compiler.constants import Table
+from rheos.core.compiler.operations import ScalarOperation
 from rheos.core.compiler.values import Kind
 from rheos.core.state.columnar.string_codes import StringCodes
 
@@ -18,7 +19,10 @@ from rheos.core.state.columnar.string_codes import StringCodes
 class Parameter:
     """An argument of the loop: where it comes from, and the kind of its elements."""
 
-    source: Literal["column", "nulls", "key", "state", "present", "changed", "table"]
+    source: Literal[
+        "column", "nulls", "key", "state", "present", "changed", "stamps", "times", "table",
+        "numbers", "floats", "remembered",
+    ]  # fmt: skip
     name: str
     kind: Kind
     table: Table | None = None
@@ -32,6 +36,7 @@ class Failure:
 
     line: int
     what: str
+    """Error message; empty if Python has raised an exception."""
     hint: str | None
 
 
@@ -67,6 +72,8 @@ class Writer:
         self.parameters: dict[str, Parameter] = {}
         self.failures: list[Failure] = []
         self.outputs: dict[str, OutputColumns] = {}
+        self.operations: list[ScalarOperation] = []
+        """Operations that Python evaluates, by number."""
         self.timer_changes = 0
         """Number of places in the code that change timers."""
         self.timers_grow = False
@@ -116,6 +123,12 @@ class Writer:
     def parameter(self, name: str, given: Parameter) -> str:
         self.parameters.setdefault(name, given)
         return name
+
+    def operation(self, operation: ScalarOperation) -> int:
+        """Return the number of an operation. Equal operations have the same."""
+        if operation not in self.operations:
+            self.operations.append(operation)
+        return self.operations.index(operation)
 
     def failure(self, line: int, what: str, hint: str | None = None) -> str:
         """Return the number of a failure; 0 means no failure."""

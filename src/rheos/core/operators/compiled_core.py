@@ -83,11 +83,13 @@ from rheos.core.operators.contract import OperatorContext, Out, OutputType, Port
 from rheos.core.operators.records import HiddenColumns, Stamps
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch, visible
 from rheos.core.protocol.types import TypeMismatch, rows_of
-from rheos.core.safe_strings import shown
+from rheos.core.safe_strings import named_error, shown
+from rheos.core.state.columnar.expiring import ExpiringColumn
 from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.slots import Slots
 
 if TYPE_CHECKING:
+    from rheos.core.compiler.python_calls import PythonCalls
     from rheos.core.operators.keyed_core import KeyedCore
     from rheos.core.operators.process import ProcessSpec
 
@@ -131,7 +133,8 @@ class CompiledCore(ColumnarCore):
         super().__init__(ctx, spec, code.texts, python)
         self._record = spec.record
         self._loops = {
-            role: _Running(loop, ctx.program.code_folder) for role, loop in code.loops.items()
+            role: _Running(loop, ctx.program.code_folder, code.texts)
+            for role, loop in code.loops.items()
         }
 
     # --- calls ----------------------------------------------------------------------------------------
@@ -150,7 +153,7 @@ class CompiledCore(ColumnarCore):
         """Return the next row, and the output of the rows before it."""
         batch, (stamps, _, reached) = delivery.batch, delivery.hidden
         running = self._loops["rows"]
-        inputs = _Inputs(self, batch, delivery.slots)
+        inputs = _Inputs(self, batch, delivery.slots, delivery.event_times)
         if stamps is None:
             stamps = np.zeros(batch.num_rows, np.int64)
         if reached is None:
@@ -168,7 +171,7 @@ class CompiledCore(ColumnarCore):
         running = self._loops.get("timers")
         if running is None:
             return len(due.timers), []
-        inputs = _Inputs(self, None, due.slots)
+        inputs = _Inputs(self, None, due.slots, due.event_times)
         hidden = due.hidden()
         assert hidden.reached is not None
         made = running.run(inputs, 0, len(due.timers), self, due.until_ms, due.times, hidden.reached)
@@ -194,8 +197,12 @@ class CompiledCore(ColumnarCore):
 
     def _failure(self, running: _Running, record: Any, slot: Any) -> RheosError:
         failure = running.loop.failures[running.failed - 1]
+        what = failure.what
+        if not what:
+            assert running.python is not None
+            what = named_error(running.python.raised())
         return UserFunctionError(
-            failure.what,
+            what,
             site=Site(running.loop.file, failure.line),
             operator=self.ctx.name,
             record=shown(record),
@@ -306,27 +313,40 @@ class MarkedCore(CompiledCore):
         loops = loops_of(self.function, self._methods, self._typing, texts)
         texts.fix()
         self._loops = {
-            role: _Running(loop, self.ctx.program.code_folder) for role, loop in loops.items()
+            role: _Running(loop, self.ctx.program.code_folder, texts) for role, loop in loops.items()
         }
 
 
 class _Inputs:
     """The columns that a loop reads, as NumPy arrays."""
 
-    def __init__(self, core: CompiledCore, batch: Batch | None, slots: Slots) -> None:
+    def __init__(
+        self, core: CompiledCore, batch: Batch | None, slots: Slots, event_times: Stamps | None
+    ) -> None:
         self._core = core
         self._batch = batch
         self.slots = slots
+        self._event_times = event_times
         self._keys: list[pa.Array] | None = None
 
-    def of(self, parameter: Parameter) -> npt.NDArray[Any]:
+    def of(self, parameter: Parameter, python: PythonCalls | None) -> npt.NDArray[Any]:
         match parameter.source:
+            case "numbers" | "floats" | "remembered":
+                assert python is not None
+                return python.array(parameter)
             case "state":
                 return self._core.state.columns[parameter.name].values
             case "present":
                 return self._core.state.columns[parameter.name].present
             case "changed":
                 return self._core.state.columns[parameter.name].changed
+            case "stamps":
+                column = self._core.state.columns[parameter.name]
+                assert isinstance(column, ExpiringColumn)
+                return column.stamps
+            case "times":
+                assert self._event_times is not None
+                return np.require(self._event_times, np.int64, ["C", "A"])
             case "table":
                 assert parameter.table is not None
                 what, _, at = parameter.part.partition(" ")
@@ -361,8 +381,11 @@ class _Inputs:
 class _Running:
     """A compiled loop, and the arrays that it fills."""
 
-    def __init__(self, loop: Loop, folder: str | None) -> None:
+    def __init__(self, loop: Loop, folder: str | None, texts: StringCodes) -> None:
+        from rheos.core.compiler.python_calls import PythonCalls  # Imports numba.
+
         self.loop = loop
+        self.python = PythonCalls(loop.operations, texts) if loop.operations else None
         self._call = compiled_loop(loop, folder)
         self._made: Filled = {
             name: np.empty(_SMALLEST, DTYPES[kind]) for name, kind in loop.columns().items()
@@ -400,7 +423,7 @@ class _Running:
         reached: Stamps,
     ) -> Filled:
         """Run the loop and return its output: the next call reuses the same columns."""
-        given = [inputs.of(parameter) for parameter in self.loop.parameters.values()]
+        given = [inputs.of(parameter, self.python) for parameter in self.loop.parameters.values()]
         times = [np.require(each, np.int64, ["C", "A"]) for each in (stamps, reached)]
         slots = np.require(inputs.slots, np.int32, ["C", "A"])
         fixed = (start, stop, core.watermark_ms, core.scope.processing_time, until_ms)

@@ -25,6 +25,8 @@ class StringCodes:
         self._texts: list[str] = []
         self._fixed = 0
         self._enough = _FEW
+        self.generation = 0
+        """Number of times that strings received new codes."""
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -85,4 +87,5 @@ class StringCodes:
         self._texts = self._texts[: self._fixed] + [self._texts[code] for code in left.tolist()]
         self._codes = {text: code for code, text in enumerate(self._texts)}
         self._enough = max(_FEW, 2 * len(self._texts))
+        self.generation += 1
         return [new[codes] for codes in used]
