@@ -55,6 +55,8 @@ class Function(rh.KeyedProcessFunction):
     w = rh.ValueState(str, default="")
     v = rh.ValueState(str)
     g = rh.ValueState(bool, default=False)
+    e = rh.ValueState(int, default=2, ttl="8ms")
+    h = rh.ValueState(str, ttl=rh.TimeToLive("10ms", renewed_on="read_and_write"))
 """
 
 
@@ -87,7 +89,9 @@ class Drawing:
     def emit(self, indent: str) -> None:
         e = self.expression
         optional_int = self.rng.choice(["self.m.value", "None", *(["row.b"] if self.rows else [])])
-        optional_str = self.rng.choice(["self.v.value", "NAMES.get(self.n.value)", "None"])
+        optional_str = self.rng.choice(
+            ["self.v.value", "NAMES.get(self.n.value)", "None", "self.h.value"]
+        )
         parts = ["ctx.key", *(e(kind, 1) for kind in ("int", "float", "bool", "str"))]
         self.lines.append(f"{indent}yield Given({', '.join(parts)}, {optional_int}, t={optional_str})")
 
@@ -103,10 +107,12 @@ class Drawing:
                     self.locals[kind].append(name)
             case 2:
                 self.lines.append(
-                    f"{indent}self.{'n'}.value {rng.choice(['=', '+=', '-='])} {e('int', 2)}"
+                    f"{indent}self.{rng.choice('nne')}.value {rng.choice(['=', '+=', '-='])} {e('int', 2)}"
                 )
             case 3:
-                state, of = rng.choice([("z", "float"), ("w", "str"), ("g", "bool"), ("v", "str")])
+                state, of = rng.choice(
+                    [("z", "float"), ("w", "str"), ("g", "bool"), ("v", "str"), ("h", "str")]
+                )
                 self.lines.append(f"{indent}self.{state}.value = {e(of, 2)}")
             case 4:
                 given = "row.b" if self.rows and rng.random() < 0.5 else f"{e('int', 1)}"
@@ -114,7 +120,7 @@ class Drawing:
             case 5:
                 self.lines.append(f"{indent}ctx.output('side', Side({e('int', 1)}, x={e('float', 2)}))")
             case 6:
-                self.lines.append(f"{indent}self.{rng.choice('nmzwvg')}.clear()")
+                self.lines.append(f"{indent}self.{rng.choice('nmzwvgeh')}.clear()")
             case 7 | 8:
                 self.lines.append(f"{indent}if {e('bool', 2)}:")
                 self.block(depth, indent)
@@ -142,6 +148,7 @@ class Drawing:
         leaves = {
             "int": [
                 "self.n.value",
+                "self.e.value",
                 "ctx.timestamp",
                 "ctx.watermark % 97",
                 str(rng.randrange(-9, 9)),
@@ -223,7 +230,7 @@ class Drawing:
                 lambda: f"{e('str', d)} if {e('bool', d)} else {e('str', d)}",
                 lambda: f"{e('str', d)} or {e('str', d)}",
                 lambda: f"{e('str', d)} and {e('str', d)}",
-                lambda: "self.v.value or 'nothing'",
+                lambda: f"self.{rng.choice('vh')}.value or 'nothing'",
                 lambda: f"({e('str', d)} + {e('str', d)})[{rng.randrange(-3, 3)}:12]",
                 lambda: f"{e('str', d)}.{rng.choice(['upper()', 'title()', 'strip()'])}",
                 lambda: f"{e('str', d)}.replace({rng.choice('slt')!r}, self.w.value)[:12]",

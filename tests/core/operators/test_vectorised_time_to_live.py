@@ -29,6 +29,12 @@ from tests.core.operators.test_process import Event, Total, feed, make, rows, sa
 USED = rh.TimeToLive("60ms", renewed_on="read_and_write")
 
 
+def compiled_of(function: type[rh.KeyedProcessFunction]) -> Any:
+    """Return the class, marked for compilation. Skip the test if no compiler is installed."""
+    pytest.importorskip("numba")
+    return rh.compiled(type("Compiled", (function,), {}))
+
+
 # --- one function in two forms ------------------------------------------------------------------------
 
 
@@ -112,6 +118,16 @@ def test_batches_agree_with_single_rows(batch_rows: int, backend: Backend) -> No
     assert len(told) == len(given)
 
 
+@pytest.mark.thinned(2)
+@pytest.mark.parametrize("backend", [Backend.MEMORY, Backend.ROCKSDB])
+@pytest.mark.parametrize("batch_rows", [1, 64])
+def test_a_compiled_function_agrees_with_single_rows(batch_rows: int, backend: Backend) -> None:
+    given = steps(batch_rows, 300)
+    wanted = heard(lambda env: keyed_steps(env, given).process(Each()), 64, Backend.MEMORY)
+    told = heard(lambda env: keyed_steps(env, given).process(compiled_of(Each)()), batch_rows, backend)
+    assert by_user(told) == by_user(wanted)
+
+
 def test_state_expires_through_pauses_restores_and_rescaling() -> None:
     def example(function: Any) -> OperatorExample:
         first = [(1, 1_001), (2, 1_005), (1, 1_025), (1, 1_055), (2, 1_064), (1, 1_061)]
@@ -161,8 +177,8 @@ def test_each_form_resumes_from_state_of_the_other(seed: int) -> None:
     now, found, wanted = 0, [], []
     chains: dict[str, list[pa.Table]] = {}
     for turn in range(12):
-        forms: list[Any] = [EachOfEvents(), BatchesOfEvents()]
-        current = make(forms[(turn + draw.randrange(2)) % 2], restored=chains)
+        forms: list[Any] = [EachOfEvents(), BatchesOfEvents(), compiled_of(EachOfEvents)()]
+        current = make(forms[(turn + draw.randrange(2)) % 3], restored=chains)
         # What was restored has to be in the first snapshot, though nothing has touched it.
         list(current.on_watermark(now))
         chains = save(current)
@@ -317,15 +333,5 @@ def test_a_stream_without_event_time_is_refused() -> None:
     pings = env.from_source(rh.collection([Ping(1)]))
     with pytest.raises(ProgramError, match="'n' has a time to live in event time") as caught:
         pings.key_by("user").process(Batches())
-    assert caught.value.site is not None
-    assert caught.value.site.file == __file__
-
-
-def test_a_compiled_function_refuses_a_time_to_live_at_its_line() -> None:
-    env = rh.Environment()
-    watermark = rh.Watermark.bounded_out_of_orderness("1s", on="at")
-    stream = env.from_source(rh.collection([Step(1, 1)]), watermark=watermark).key_by("user")
-    with pytest.raises(ProgramError, match="state 'n' has a time to live, which a") as caught:
-        stream.process(rh.compiled(Each)())
     assert caught.value.site is not None
     assert caught.value.site.file == __file__

@@ -106,7 +106,7 @@ def loops_of(
     """
     states: dict[str, ValueState[Any]] = {}
     for declared in keyed_declarations(function).values():
-        check_column(declared, "a compiled function", needs_default=False, may_expire=False)
+        check_column(declared, "a compiled function", needs_default=False, may_expire=True)
         assert isinstance(declared, ValueState)
         states[declared.name] = declared
     keys = [(name, kind_of_column(typing.schema.field(name).type)) for name in typing.keys]

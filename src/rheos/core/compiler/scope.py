@@ -24,7 +24,7 @@ from rheos.core.compiler.values import (
     kind_of_column,
 )
 from rheos.core.compiler.writer import Parameter, Writer
-from rheos.core.graph.state import ValueState
+from rheos.core.graph.state import TimeToLive, ValueState
 from rheos.core.protocol.annotations import hints_of, without_none
 
 Role = Literal["rows", "timers"]
@@ -265,8 +265,34 @@ class MethodScope:
             out.parameter(f"h_{name}", Parameter("changed", name, "bool")),
         )
 
+    def _stamps(self, out: Writer, declared: ValueState[Any]) -> str:
+        """Return the array with the times of the last updates of a state that expires."""
+        return out.parameter(f"e_{declared.name}", Parameter("stamps", declared.name, "int"))
+
+    def _call_time(self, out: Writer, ttl: TimeToLive) -> str:
+        """Return the time of the call, by the clock of the time to live."""
+        if ttl.time == "processing_time":
+            return "now"
+        return f"{out.parameter('times', Parameter('times', '', 'int'))}[i]"
+
+    def _expire(self, out: Writer, declared: ValueState[Any], ttl: TimeToLive) -> None:
+        """Write code that clears the state if it has expired, and renews it if a read does that."""
+        present, stamps = self._arrays(out, declared)[1], self._stamps(out, declared)
+        now = self._call_time(out, ttl)
+        with out.block(f"if {present}[slot] and {stamps}[slot] <= {now} - {ttl.ms}:"):
+            self.clear_state(out, declared)
+        if ttl.renewed_on == "read_and_write":
+            with out.block(f"elif {present}[slot] and {stamps}[slot] < {now}:"):
+                self._renew(out, declared, ttl)
+
+    def _renew(self, out: Writer, declared: ValueState[Any], ttl: TimeToLive) -> None:
+        out.write(f"{self._stamps(out, declared)}[slot] = {self._call_time(out, ttl)}")
+        out.write(f"{self._arrays(out, declared)[2]}[slot] = True")
+
     def read_state(self, out: Writer, declared: ValueState[Any]) -> Value:
         values, present, _ = self._arrays(out, declared)
+        if declared.ttl is not None:
+            self._expire(out, declared, declared.ttl)
         null = out.held(f"not {present}[slot]") if declared.default is None else ""
         return Value(KINDS[declared.type], out.held(f"{values}[slot]"), null)
 
@@ -301,6 +327,8 @@ class MethodScope:
             out.write(f"{values}[slot] = {code}")
             out.write(f"{present}[slot] = True")
             out.write(f"{changed}[slot] = True")
+            if declared.ttl is not None:
+                self._renew(out, declared, declared.ttl)
 
     def clear_state(self, out: Writer, declared: ValueState[Any]) -> None:
         values, present, changed = self._arrays(out, declared)

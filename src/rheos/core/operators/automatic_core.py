@@ -80,20 +80,15 @@ class TentativeCore(CompiledCore):
                 due.queue.add(timestamp_ms, key)
             raise NeedsPython(self._next) from error
 
-    def _copy_state(self, slots: Slots) -> tuple[Slots, list[tuple[npt.NDArray[Any], ...]]]:
+    def _copy_state(self, slots: Slots) -> tuple[Slots, list[list[npt.NDArray[Any]]]]:
         columns = self.state.columns.values()
-        return slots, [
-            (each.values[slots], each.present[slots], each.changed[slots]) for each in columns
-        ]
+        return slots, [[part[slots] for part in column.arrays()] for column in columns]
 
-    def _put_back(self, before: tuple[Slots, list[tuple[npt.NDArray[Any], ...]]]) -> None:
+    def _put_back(self, before: tuple[Slots, list[list[npt.NDArray[Any]]]]) -> None:
         slots, kept = before
-        for column, (values, present, changed) in zip(self.state.columns.values(), kept, strict=True):
-            column.values[slots], column.present[slots], column.changed[slots] = (
-                values,
-                present,
-                changed,
-            )
+        for column, parts in zip(self.state.columns.values(), kept, strict=True):
+            for part, values in zip(column.arrays(), parts, strict=True):
+                part[slots] = values
 
 
 class AutomaticCore(ProcessCore):

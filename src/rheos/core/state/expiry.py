@@ -88,7 +88,7 @@ class Sweeper:
     """Sweeps one store, at a pace that follows the clock."""
 
     def __init__(self, store: ExpiringStore, expiry: Expiry) -> None:
-        self._store = store
+        self.store = store
         self._expiry = expiry
         self._every_ms = max(expiry.ttl_ms // SWEEPS, 1)
         self._next_ms = MIN_TIMESTAMP_MS
@@ -104,9 +104,9 @@ class Sweeper:
         if self._sweep is None:
             if gone_ms < self._next_ms:
                 return
-            self._sweep = self._store.sweep()
+            self._sweep = self.store.sweep()
             self._began_ms, self._done = gone_ms, 0
-            self._pieces = self._store.entries() // PIECE
+            self._pieces = self.store.entries() // PIECE
         by_clock = self._pieces * (gone_ms - self._began_ms) // self._every_ms - self._done
         at_least = 1 + _ENTRIES_PER_KEY * keys // PIECE
         at_most = _MOST_PIECES + _MOST_ENTRIES_PER_KEY * keys // PIECE

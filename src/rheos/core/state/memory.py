@@ -67,7 +67,10 @@ class MemoryBackend(KeyedStateBackend):
         return self.keep(name, MemoryMapTable(name, key, value, expiry))
 
     def keep(self, name: str, table: T) -> T:
-        """Include a table of the caller in snapshots and restores. Call it when `values` is called."""
+        """Include a table of the caller in snapshots and restores, in place of that of the same name.
+        Call it when `values` is called."""
+        before = self._tables.get(name)
+        self.sweepers = [each for each in self.sweepers if each.store is not before]
         self._tables[name] = table
         if table.expiry is not None:
             self.sweepers.append(Sweeper(table, table.expiry))

@@ -107,6 +107,10 @@ class StateColumn:
         self.present = np.append(self.present, np.zeros(more, np.bool_))
         self.changed = np.append(self.changed, np.zeros(more, np.bool_))
 
+    def arrays(self) -> list[npt.NDArray[Any]]:
+        """Return the arrays that have an element for each slot."""
+        return [self.values, self.present, self.changed]
+
     def read(self, slots: AnySlots, event_times: EventTimes) -> npt.NDArray[Any]:
         """Return a copy of the values, in the form of the array."""
         return self.values[slots]

@@ -37,6 +37,9 @@ class ExpiringColumn(StateColumn):
         if more:
             self.stamps = np.append(self.stamps, np.zeros(more, np.int64))
 
+    def arrays(self) -> list[npt.NDArray[Any]]:
+        return [*super().arrays(), self.stamps]
+
     def read(self, slots: AnySlots, event_times: EventTimes) -> npt.NDArray[Any]:
         values = self.values[slots]
         values[~self.is_set(slots, event_times)] = self.default
@@ -82,7 +85,8 @@ class ExpiringColumn(StateColumn):
 class ExpiringTable(ColumnTable):
     """One pair of stamp and value per key."""
 
-    def __init__(self, column: ExpiringColumn, keys: SlotKeys) -> None:
+    def __init__(self, column: StateColumn, keys: SlotKeys) -> None:
+        assert isinstance(column, ExpiringColumn)
         super().__init__(column, keys)
         self._stamped = column
 

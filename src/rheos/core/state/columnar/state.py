@@ -121,10 +121,7 @@ class MemoryColumns(ColumnarState):
         self._enough = _FEW_KEYS
         """Number of keys at which unused ones are released."""
         for name, column in self.columns.items():
-            if isinstance(column, ExpiringColumn):
-                backend.keep(name, ExpiringTable(column, self.keys))
-            else:
-                backend.keep(name, ColumnTable(column, self.keys))
+            backend.keep(name, _table_class(column)(column, self.keys))
 
     def _entered(self, rows: int, first: int, size: int) -> None:
         # New slots already have the defaults.
@@ -166,7 +163,7 @@ class MovedColumns(MemoryColumns):
         self._before = tables
         try:
             self._columns = {
-                name: ColumnTable.of_table(self.columns[name], self.keys, table)
+                name: _table_class(self.columns[name]).of_table(self.columns[name], self.keys, table)
                 for name, table in tables.items()
             }
         except UnrestorableError:
@@ -246,6 +243,10 @@ def _column(declared: ValueState[Any], texts: StringCodes, scope: KeyScope) -> S
     return ExpiringColumn(declared, texts, Expiry(declared.ttl, scope))
 
 
+def _table_class(column: StateColumn) -> type[ColumnTable]:
+    return ExpiringTable if isinstance(column, ExpiringColumn) else ColumnTable
+
+
 def columnar_state(
     declared: Iterable[ValueState[Any]],
     codec: KeyCodec,
@@ -266,9 +267,9 @@ def moved_state(
     backend: KeyedStateBackend,
     texts: StringCodes | None = None,
 ) -> ColumnarState:
-    """Return the state of declarations whose stores a backend has already, and which have no times to
-    live. Until `give_back`, only the columns are used. Raise UnrestorableError, and leave the stores
-    unchanged, if a value does not fit its column."""
+    """Return the state of declarations whose stores a backend has already. Until `give_back`, only the
+    columns are used. Raise UnrestorableError, and leave the stores unchanged, if a value does not fit
+    its column."""
     texts, known = StringCodes() if texts is None else texts, list(declared)
     if isinstance(backend, MemoryBackend):
         tables = {each.name: backend.value_table(each.name) for each in known}
