@@ -253,7 +253,8 @@ class Drawing:
 def drawn_class(seed: int) -> type[rh.KeyedProcessFunction]:
     """Return a function whose source is available."""
     text = Drawing(Random(seed)).text()
-    return class_of(text, f"<drawn function {seed}>")
+    made: type[rh.KeyedProcessFunction] = class_of(text, f"<drawn function {seed}>")
+    return made
 
 
 def class_of(text: str, file: str) -> Any:

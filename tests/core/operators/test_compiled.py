@@ -344,9 +344,9 @@ class Function(rh.KeyedProcessFunction):
 
 def test_marked_functions_are_compiled() -> None:
     with pytest.raises(ProgramError, match="takes a class derived from"):
-        rh.compiled(Count())  # type: ignore[type-var]
+        rh.compiled(Count())  # type: ignore[call-overload]
     with pytest.raises(ProgramError, match="fallback='guess' is not known"):
-        rh.compiled(fallback="guess")  # type: ignore[arg-type]
+        rh.compiled(fallback="guess")  # type: ignore[call-overload]
     listed = type("Listed", (Everything,), {"count": rh.ListState(int)})
     with pytest.raises(ProgramError, match="but a compiled function supports only single values"):
         replay(example(compiled_of(listed)(), 1))

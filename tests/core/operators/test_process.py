@@ -143,7 +143,7 @@ class Repeat(KeyedProcessFunction):
 
 def test_outputs_are_bounded_and_emitted_as_they_are_produced() -> None:
     operator = make(Repeat(), batch_rows=4)
-    batches = operator.on_batch(0, events(("a", 0), ("b", 3, 1), ("c", 10**9, 2)))
+    batches: Any = operator.on_batch(0, events(("a", 0), ("b", 3, 1), ("c", 10**9, 2)))
     firsts = [next(batches).batch for _ in range(3)]
     assert [batch.num_rows for batch in firsts] == [4, 4, 4]
     # A record that is changed after it was yielded does not change what was yielded.
@@ -418,7 +418,7 @@ class Assigns(KeyedProcessFunction):
 
     def process_element(self, event: Event, ctx: Any) -> None:
         if self.to == "value":
-            self.total = event.n  # type: ignore[assignment]
+            self.total = event.n
         else:
             setattr(self, "seen", [event.n])  # noqa: B010
 
@@ -503,7 +503,7 @@ def test_batches_may_be_cut_anywhere() -> None:
 def test_a_timestamp_without_event_time_is_an_error() -> None:
     class Later(KeyedProcessFunction):
         def process_element(self, event: Event, ctx: Any) -> Iterator[Total]:
-            yield Total(event.user, ctx.timestamp + 12345)
+            yield Total(event.user or "", ctx.timestamp + 12345)
 
     ctx = context(
         pa.schema([("user", pa.string()), ("n", pa.int64())]),

@@ -314,10 +314,11 @@ def test_expired_state_is_removed_and_its_slots_are_reused(names: tuple[str, ...
     other.restore({"lately": chains})
     slots = again.enter([pa.array([35_999, 36_000, 39_999])])
     assert again.columns["lately"].read(slots, np.full(3, 975)).tolist() == [-1, 36_000, 39_999]
-    savepoint = {part.state: part.write() for part in other.savepoint()}
+    savepoint: dict[str, Any] = {part.state: part.write() for part in other.savepoint()}
     assert savepoint["lately"].num_rows == 4_000, "a savepoint leaves out what is gone"
     other.scope.passed_ms = MAX_TIMESTAMP_MS
-    assert [part.write().num_rows for part in other.snapshot().parts] == [0]
+    parts: list[Any] = [part.write() for part in other.snapshot().parts]
+    assert [part.num_rows for part in parts] == [0]
 
 
 # --- errors -------------------------------------------------------------------------------------------
