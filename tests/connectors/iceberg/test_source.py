@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog import load_catalog
 
 import rheos as rh
 from rheos.connectors.files.parquet import START
@@ -46,6 +47,18 @@ def test_a_snapshot_is_read_with_the_columns_that_are_wanted(tmp_path: Path) -> 
     assert {row["x"] for row in renamed} == {None}
 
 
+def test_uuids_of_other_writers_are_read(tmp_path: Path) -> None:
+    ids = pa.table({"v": pa.array([b"0123456789abcdef", None], pa.uuid())})
+    catalog = load_catalog("default", **lake(tmp_path))
+    catalog.create_namespace("shop")
+    catalog.create_table("shop.ids", ids.schema).append(ids)
+    for source in (rh.iceberg.source, rh.iceberg.changes):
+        assert source("shop.ids", catalog=lake(tmp_path)).schema.field("v").type == pa.uuid()
+    env = rh.Environment(1, runtime="simulated")
+    env.from_source(rh.iceberg.source("shop.ids", catalog=lake(tmp_path))).collect("rows")
+    assert env.execute("ids").collected["rows"]["v"].to_pylist() == ids["v"].to_pylist()
+
+
 def test_appended_rows_are_found_once(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.commit(job.stage(1))
@@ -79,7 +92,8 @@ def test_an_expired_snapshot_is_an_error(tmp_path: Path) -> None:
 def test_the_source_keeps_the_contract(tmp_path: Path) -> None:
     job = Job(tmp_path)
     job.commit([*job.stage(1), *job.stage(*range(2, 10))])
-    for settings in ({}, {"snapshot": 0, "discover": "1s"}):
+    cases: list[dict[str, Any]] = [{}, {"snapshot": 0, "discover": "1s"}]
+    for settings in cases:
         found = check_source(rh.iceberg.source(NAME, catalog=lake(tmp_path), **settings), positions=5)
         assert sorted(row["n"] for rows in found.values() for row in rows) == list(range(1, 10))
 

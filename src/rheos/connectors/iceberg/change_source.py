@@ -11,7 +11,7 @@ import pyarrow as pa
 from rheos.connectors.calls.bounded_calls import Progressed
 from rheos.connectors.change_columns import check_names, known_fields
 from rheos.connectors.iceberg.catalogs import IcebergCatalog, catalog_of
-from rheos.connectors.iceberg.columns import TYPES, arrow_schema, field_ids
+from rheos.connectors.iceberg.columns import arrow_schema, field_ids, read_schema
 from rheos.connectors.iceberg.iceberg_changes import IcebergChangeLog
 from rheos.connectors.iceberg.iceberg_table import inspecting, lone_call
 from rheos.connectors.iceberg.partitioning import identity_columns
@@ -110,9 +110,8 @@ def changes(
     begin, newest, columns, identities = lone_call(
         of, table, f"inspection of the Iceberg table {table}", inspect
     )
-    plain = [each.remove_metadata().with_type(TYPES.stored_type(each.type)) for each in columns]
     names = [name for _, name in known]
-    kept = pa.schema(plain) if wanted is None else without_metadata(wanted, names)
+    kept = read_schema(columns) if wanted is None else without_metadata(wanted, names)
     check_names(table, columns.names, columns.names, kept, names)
     rows = FeedColumns(kept, known)
     given = record if wanted is not None and rows.schema.names == wanted.names else None

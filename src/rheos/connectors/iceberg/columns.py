@@ -89,6 +89,13 @@ def arrow_schema(schema: Any) -> pa.Schema:
     return pa.schema([_small(field) for field in library("io.pyarrow").schema_to_pyarrow(schema)])
 
 
+def read_schema(columns: pa.Schema) -> pa.Schema:
+    """Return the columns of a table as a source reads them. Types that streams cannot write, such as
+    UUIDs, stay as they are."""
+    plain = [each.remove_metadata() for each in columns]
+    return pa.schema([each.with_type(TYPES.stored_type(each.type) or each.type) for each in plain])
+
+
 def _small(field: pa.Field) -> pa.Field:
     """Replace types with large offsets, which are the same in a data file, by those of streams."""
     return field.with_type(_small_type(field.type))

@@ -18,7 +18,7 @@ from rheos.connectors.files.chunks import ChunkReader
 from rheos.connectors.files.parquet import START
 from rheos.connectors.files.parquet_bounds import has_bounds
 from rheos.connectors.iceberg.catalogs import IcebergCatalog, catalog_of
-from rheos.connectors.iceberg.columns import TYPES, arrow_schema, field_ids
+from rheos.connectors.iceberg.columns import arrow_schema, field_ids, read_schema
 from rheos.connectors.iceberg.file_decoder import FieldIdDecoder
 from rheos.connectors.iceberg.iceberg_table import inspecting, lone_call
 from rheos.connectors.iceberg.partitioning import identity_columns
@@ -95,8 +95,7 @@ def source(
         of, table, f"inspection of the Iceberg table {table}", inspect
     )
     ids = field_ids(columns)
-    plain = [each.remove_metadata().with_type(TYPES.stored_type(each.type)) for each in columns]
-    rows, record = (pa.schema(plain), None) if wanted is None else wanted
+    rows, record = (read_schema(columns), None) if wanted is None else wanted
     for each in rows:
         if each.name not in ids:
             raise SchemaError(
