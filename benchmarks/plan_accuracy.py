@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -51,16 +51,30 @@ def main(argv: Sequence[str]) -> None:
     found: dict[tuple[str, int, int], list[tuple[float, float]]] = defaultdict(list)
     # The largest job is first, so that all of them share one Spark context.
     measured_us(given.only[0], KEYS, max(SLOTS), 2.0)
-    for round_ in range(given.rounds):
-        for job in given.only:
-            arguments = [job, str(KEYS)]
-            sample = measure_sample(PROGRAM, arguments, Overrides(), given.sample, lambda what: None)
-            model = fit(sample.measurement)
-            for growth in GROWTH:
-                for slots in SLOTS:
-                    us = measured_us(job, KEYS * growth, slots, given.seconds)
-                    found[job, growth, slots].append((predicted_us(model, slots), us))
-            print(f"round {round_ + 1}: {job}", file=sys.stderr, flush=True)
+    try:
+        for round_ in range(given.rounds):
+            for job in given.only:
+                for at, pair in compared(job, given.sample, given.seconds):
+                    found[at].append(pair)
+                print(f"round {round_ + 1}: {job}", file=sys.stderr, flush=True)
+    finally:
+        print_table(found)
+
+
+def compared(
+    job: str, sample_s: float, seconds: float
+) -> Iterator[tuple[tuple[str, int, int], tuple[float, float]]]:
+    """Yield the job, the growth and the slots of each cell, with its predicted and measured time."""
+    model = fit(
+        measure_sample(PROGRAM, [job, str(KEYS)], Overrides(), sample_s, lambda what: None).measurement
+    )
+    for growth in GROWTH:
+        for slots in SLOTS:
+            us = measured_us(job, KEYS * growth, slots, seconds)
+            yield (job, growth, slots), (predicted_us(model, slots), us)
+
+
+def print_table(found: Mapping[tuple[str, int, int], Sequence[tuple[float, float]]]) -> None:
     print("| job | keys | slots | predicted µs | measured µs | ratio | rows per core second |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for (job, growth, slots), pairs in sorted(found.items()):

@@ -8,6 +8,7 @@ function    a Python function for each row, then a sum for each key
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import rheos as rh
@@ -31,10 +32,17 @@ class Rows:
         }
 
 
-def parity(row: dict[str, int]) -> dict[str, int]:
-    """Return the row with a key that Python computes. The loop keeps it from being compiled away."""
-    text = str(row["k"])
-    return {"k": int(text[::-1]) % 10_000, "v": row["v"] + len(text), "at": row["at"]}
+@dataclass
+class Row:
+    k: int
+    v: int
+    at: int
+
+
+def reverse(row: Row) -> Row:
+    """Return the row with another key, computed by Python, and a larger value."""
+    text = str(row.k)
+    return Row(int(text[::-1]), row.v + len(text), row.at)
 
 
 def build(env: rh.Environment, name: str, keys: int) -> None:
@@ -48,11 +56,7 @@ def build(env: rh.Environment, name: str, keys: int) -> None:
     elif name == "windows":
         result = rows.key_by("k").window(rh.Tumbling("1s")).aggregate(total=rh.agg.sum("v"))
     elif name == "function":
-        result = (
-            rows.map(parity, returns={"k": int, "v": int, "at": int})
-            .key_by("k")
-            .running(total=rh.agg.sum("v"))
-        )
+        result = rows.map(reverse).key_by("k").running(total=rh.agg.sum("v"))
     else:
         raise SystemExit(__doc__)
     result.sink_to(BlackholeSink())

@@ -7,6 +7,7 @@ from polars import DataFrame
 
 import rheos as rh
 from rheos.connectors.blackhole import BlackholeSink
+from rheos.connectors.generator import GeneratorSource
 from rheos.core.errors import ConfigurationError
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PhysicalPlan
@@ -50,6 +51,16 @@ def test_the_heaviest_key_of_each_keyed_edge_is_counted() -> None:
     assert result.counter(counter.name, HEAVIEST) == 50
     by_name = {each.name: each.records_in for each in result.status.operators}
     assert by_name["running"] == 100
+
+
+def test_a_generator_has_no_rate() -> None:
+    env = rh.Environment(parallelism=1, runtime="continuous")
+    numbers = rh.generator(lambda block: {"n": block.number()}, rate_per_s=10, schema={"n": int})
+    env.from_source(numbers).collect("numbers")
+    source = sampled_plan(env.plan()).operators()[0].spec.reads_from
+    assert isinstance(source, GeneratorSource)
+    assert source.rate_per_s is None
+    assert source.fn == numbers.fn
 
 
 def test_the_plan_names_keyed_chains_and_exchanges() -> None:

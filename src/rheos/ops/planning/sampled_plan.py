@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rheos.connectors.blackhole import BlackholeSink
+from rheos.connectors.generator import GeneratorSource
 from rheos.connectors.source_wrapper import WrappedSource
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
@@ -103,6 +104,8 @@ def _readable(source: Source, planned: PlannedOperator) -> Source:
             hint="pass a program whose source has recorded rows, such as files",
         ).located(site=planned.site, operator=planned.name)
     unpaced = capabilities.unpaced(source)
+    if isinstance(unpaced, GeneratorSource):
+        return replace(unpaced, rate_per_s=None)
     return _SilentSource(unpaced) if isinstance(unpaced, capabilities.SharesClient) else unpaced
 
 
