@@ -71,6 +71,7 @@ _WORLDS = ("chaos", "equivalence", "ports", "simulation")
 _SERVERS = (
     "cassandra",
     "clickhouse",
+    "hbase",
     "hdfs",
     "kafka",
     "kinesis",
@@ -232,6 +233,16 @@ def mongodb_server() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
+def hbase_server() -> Iterator[Any]:
+    """Run an HBase for all tests (`HbaseServer`), each with its own tables. A test that kills it starts
+    it again."""
+    pytest.importorskip("happybase", reason="the extra rheos[hbase] is not installed")
+    from rheos.testing.servers import HbaseServer
+
+    yield from running(HbaseServer())
+
+
+@pytest.fixture(scope="session")
 def mqtt_server() -> Iterator[Any]:
     """Run an MQTT broker for all tests (`MosquittoServer`), each with its own topics. A test that kills
     it starts it again."""
@@ -239,7 +250,7 @@ def mqtt_server() -> Iterator[Any]:
     from rheos.testing.servers import MosquittoServer
 
     # It writes each change to its disk, so that it keeps its sessions when it is killed.
-    settings = {"autosave_on_changes": "true", "autosave_interval": 1}
+    settings: dict[str, str | int] = {"autosave_on_changes": "true", "autosave_interval": 1}
     yield from running(MosquittoServer(user=("ada", "queen of hearts"), settings=settings))
 
 

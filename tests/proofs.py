@@ -84,6 +84,7 @@ SERVERS = {
         DATA, "org.apache.iceberg:iceberg-core", "Iceberg's reference server, over SQLite"
     ),
     "MongoDB": Server(DATA, "0.7", "SecantusDB, which has MongoDB's protocol"),
+    "HBase": Server(DATA, "org.apache.hbase:hbase-server", "one process, tables in local files"),
     "Pulsar": Server(DATA, "org.apache.pulsar:pulsar-broker"),
     "OpenSearch": Server(DATA, "org.opensearch:opensearch"),
     "Cassandra": Server(DATA, "org.apache.cassandra:cassandra-all"),

@@ -18,6 +18,7 @@ WALL_TIME = {
     "connectors/postgres/replication.py": "a time that the protocol sends",
     "connectors/postgres/snapshot.py": "the commit time of rows, which is a value",
     "connectors/mysql/log_reading.py": "the commit time of rows of the snapshot, which is a value",
+    "connectors/hbase/sink.py": "the timestamps of cells, which are values",
     "connectors/delta/delta_log.py": "the time of a file in the table's log, for other programs",
     "connectors/table_log/compactor.py": "a file's age, by its time in the table's log",
     "connectors/table_log/expirer.py": "a version's age, by its time in the table's log",

@@ -49,6 +49,7 @@ WINGS = {
             "kinesis",
             "listener",
             "mongodb",
+            "hbase",
             "mqtt",
             "mysql",
             "nats",

@@ -31,6 +31,13 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "duckdb.source": {"table": "visits", "path": "visits.duckdb"},
     "files.source": {"path": ".", "format": "jsonl"},
     "generator": {"fn": lambda block: pa.table({"user": block.rows})},
+    "hbase.lookup": {"table": "visits", "gateway": "127.0.0.1:1", "key": "user", "family": "cf"},
+    "hbase.source": {
+        "table": "visits",
+        "gateway": "127.0.0.1:1",
+        "key_columns": "user",
+        "family": "cf",
+    },
     "http.source": {"port": 8080},
     "iceberg.changes": {"table": "shop.visits", "catalog": {"type": "sql", "uri": "sqlite://"}},
     "iceberg.source": {"table": "shop.visits", "catalog": {"type": "sql", "uri": "sqlite://"}},
@@ -90,7 +97,7 @@ NEEDS_ITS_SERVER = {
 
 
 def functions_with_a_schema() -> dict[str, Callable[..., Any]]:
-    found = {}
+    found: dict[str, Callable[..., Any]] = {}
     for name in rh.__all__:
         value = getattr(rh, name)
         of = inspect.getmembers(value, inspect.isfunction) if inspect.ismodule(value) else [("", value)]

@@ -53,7 +53,7 @@ class Shell:
         assert self._process.stdout is not None
         self._process.stdin.write(f'{code}echo "--done-- $?"\n')
         self._process.stdin.flush()
-        lines = []
+        lines: list[str] = []
         for line in self._process.stdout:
             if line.startswith("--done-- "):
                 assert line == "--done-- 0\n", f"{code}\n{''.join(lines)}"

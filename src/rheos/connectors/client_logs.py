@@ -41,6 +41,8 @@ LOGGERS_OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "paho": ("paho", "rheos.mqtt"),
     "pika": ("pika",),
     "psycopg": ("psycopg",),
+    "happybase": ("happybase", "rheos.hbase"),
+    "thriftpy2": ("thriftpy2", "rheos.hbase"),
     "pymongo": ("pymongo", "rheos.mongodb"),
     "pulsar": ("rheos.pulsar",),
     "pymysql": ("pymysql",),

@@ -106,6 +106,7 @@ CONNECTORS = PlugInRegistry(
         "opensearch": "rheos.connectors.opensearch.registration:CONNECTOR",
         "clickhouse": "rheos.connectors.clickhouse.registration:CONNECTOR",
         "mongodb": "rheos.connectors.mongodb.registration:CONNECTOR",
+        "hbase": "rheos.connectors.hbase.registration:CONNECTOR",
         "lancedb": "rheos.connectors.lancedb.registration:CONNECTOR",
         "cassandra": "rheos.connectors.cassandra.registration:CONNECTOR",
         "tables": "rheos.connectors.tables:CONNECTOR",

@@ -17,6 +17,7 @@ import typing as _typing
 from rheos.ops.servers.cassandra import CassandraNode
 from rheos.ops.servers.clickhouse import ClickhouseServer
 from rheos.ops.servers.hadoop import HadoopCluster
+from rheos.ops.servers.hbase import HbaseServer
 from rheos.ops.servers.iceberg import IcebergRestCatalog
 from rheos.ops.servers.kafka import KafkaBroker
 from rheos.ops.servers.mariadb import MariadbServer
@@ -35,6 +36,7 @@ __all__ = [
     "CassandraNode",
     "ClickhouseServer",
     "HadoopCluster",
+    "HbaseServer",
     "IcebergRestCatalog",
     "KafkaBroker",
     "KinesisServer",

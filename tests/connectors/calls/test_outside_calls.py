@@ -222,6 +222,10 @@ def cassandra(port: int) -> Sink:
     return rh.cassandra.sink("k.t", hosts=f"127.0.0.1:{port}", retry_for="0s")
 
 
+def hbase(port: int) -> dict[str, Any]:
+    return {"gateway": f"127.0.0.1:{port}", "key_columns": "id", "family": "cf"}
+
+
 def prepared_delta(port: int) -> None:
     """Inspect a Delta table, by a library that finds its store by environment variables."""
     store = {
@@ -339,6 +343,18 @@ CASES: dict[str, dict[str, Case]] = {
     "MongodbChanges": {
         "made": lambda port: rh.mongodb.changes(
             "t", url=mongodb(port), schema={"_id": str}, retry_for="0s"
+        ),
+    },
+    "HbaseSource": {"splits": lambda port: rh.hbase.source("t", **hbase(port), schema=SCHEMA).splits()},
+    "HbaseSink": {
+        "prepared": lambda port: prepared(rh.hbase.sink("t", **hbase(port), retry_for="0s")),
+        "written": lambda port: written(rh.hbase.sink("t", **hbase(port), retry_for="0s")),
+    },
+    "HbaseLookup": {
+        "fetched": lambda port: fetched(
+            rh.hbase.lookup(
+                "t", gateway=f"127.0.0.1:{port}", key="id", schema={"id": str, "n": int}, family="cf"
+            )
         ),
     },
     "OpenSearchSink": {
@@ -500,6 +516,7 @@ LIBRARIES = {
     "paho",
     "pika",
     "pulsar",
+    "happybase",
     "opentelemetry.exporter",
     "psycopg",
     "pymongo",
@@ -557,6 +574,7 @@ USERS = {
         "connectors/delta/delta_table.py",
         "connectors/mysql/server_login.py",
         "connectors/clickhouse/session.py",
+        "connectors/hbase/session.py",
         "connectors/mongodb/session.py",
         "connectors/opensearch/client.py",
         "ops/control/alert_webhook.py",
