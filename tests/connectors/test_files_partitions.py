@@ -169,8 +169,8 @@ def test_each_row_is_there_once_after_crashes(tmp_path: Path) -> None:
     def numbers(env: rh.Environment) -> rh.DataStream:
         source = rh.generator(
             lambda block: {"n": block.index(), "part": block.index() % 7},
-            count=400,
-            rate_per_s=200,
+            count=100,
+            rate_per_s=50,
             splits=1,
         )
         rows = env.from_source(source)
@@ -180,7 +180,7 @@ def test_each_row_is_there_once_after_crashes(tmp_path: Path) -> None:
     for seed in range(4):
         testing.simulate(numbers, seed=seed, faults=testing.Faults(crash_slot=1.0, crash_driver=0.5))
         found = pl.read_parquet(tmp_path / str(seed) / "part=*" / "*.parquet", hive_partitioning=True)
-        assert sorted(found.select("n", "part").rows()) == [(n, n % 7) for n in range(400)]
+        assert sorted(found.select("n", "part").rows()) == [(n, n % 7) for n in range(100)]
 
 
 @pytest.mark.parametrize(
