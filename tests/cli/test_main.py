@@ -101,7 +101,7 @@ def test_every_option_of_a_setting_reaches_the_program(tmp_path: Path) -> None:
     options += " --checkpoint-interval 5s --from-savepoint s --allow-dropped --min-parallelism 1"
     options += " --state-backend rocksdb --state-memory 512MB --unaligned-after 0s"
     options += " --max-concurrent-checkpoints 2 --at-least-once --log-level debug"
-    options += " --alert-webhook https://a/b --alert-from failing"
+    options += " --alert-webhook https://a/b --alert-from failing --lineage-to https://c/d"
     options += " --new-aggregates since --rename a=b --rename c=d"
     result = CliRunner().invoke(app, ["run", *options.split(), str(path)])
     assert ast.literal_eval(result.stdout) == {
@@ -121,6 +121,7 @@ def test_every_option_of_a_setting_reaches_the_program(tmp_path: Path) -> None:
         "log_level": "debug",
         "alert_webhook": "https://a/b",
         "alert_from": "failing",
+        "lineage_to": "https://c/d",
         "new_aggregates": "since",
         "renamed": {"a": "b", "c": "d"},
     }

@@ -573,8 +573,9 @@ def mcp(
         ),
     ] = None,
 ) -> None:
-    """Let an assistant look at the jobs of this machine: a server of the Model Context Protocol on
-    standard input and output. Needs rheos[mcp]."""
+    """Let an assistant look at the jobs of this machine.
+
+    Serves the Model Context Protocol on standard input and output. Needs rheos[mcp]."""
     from rheos.cli.assistant import serve_assistant
     from rheos.connectors.urls import absolute
     from rheos.runtimes.operation_contract import Role

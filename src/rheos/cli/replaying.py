@@ -245,8 +245,8 @@ def reproduce(
     anonymise: Anonymise = False,
     keep: Keep = None,
 ) -> None:
-    """Write a test for pytest with the fewest rows that lead to the error of a failed job. The rows are
-    read from the sources again, from a checkpoint on."""
+    """Write a test with the fewest rows that make a job fail. The rows are read from the sources again,
+    from a checkpoint on."""
     from rheos.cli.incidents import write_reproduction
 
     code = write_reproduction(
