@@ -349,6 +349,10 @@ class Able(Counting):
     event_time_behind = True
     may_stop = False
     forget_ms = None
+    orders_splits = True
+
+    def read_after(self, split: Split) -> Sequence[str]:
+        return []
 
     def made_ms(self, split: Split) -> int | None:
         return None
@@ -406,6 +410,11 @@ class LacksFiles(Counting):
 class Endless(Able):
     def endless(self, split: Split) -> bool:
         return True
+
+
+class FollowsItself(Able):
+    def read_after(self, split: Split) -> Sequence[str]:
+        return [split.id]
 
 
 class ReadsOthers(Able):
@@ -529,6 +538,7 @@ def test_a_source_with_every_capability_keeps_the_rules() -> None:
     [
         (Endless(), capability_rules.ENDS),
         (LacksFiles(), capability_rules.PARQUET),
+        (FollowsItself(), capability_rules.ORDERS),
         (ReadsOthers(), capability_rules.SELECTS),
         (DiscoversBounded(), capability_rules.DISCOVERS),
         (ForgetsInDisorder(), capability_rules.FORGETS),
