@@ -16,7 +16,7 @@ import rheos as rh
 from rheos import testing
 from rheos.connectors import files
 from rheos.connectors.files.partitions import NULL_PARTITION, PartitionedFiles
-from rheos.core.connectors.contract import SinkContext, SinkWriter
+from rheos.core.connectors.contract import SinkWriter
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from tests.connectors.ports import batch_of, sink_context
@@ -81,6 +81,7 @@ def test_polars_and_duckdb_read_the_partition_columns(tmp_path: Path) -> None:
     found = duckdb.sql(
         f"SELECT n, day, place FROM read_parquet('{tmp_path}/*/*/*.parquet', hive_partitioning = true)"
     )
+    assert found is not None
     assert set(found.fetchall()) == wanted
 
 
@@ -97,7 +98,7 @@ def test_rows_without_partition_columns_are_in_the_folder_itself(tmp_path: Path)
     folders: list[str] = []
     sink = files.sink(tmp_path, partition_by=["place"])
 
-    def open_file(ctx: SinkContext, folder: str) -> SinkWriter:
+    def open_file(ctx: Any, folder: str) -> SinkWriter:
         folders.append(folder)
         return sink.open(ctx)
 

@@ -49,7 +49,7 @@ def debugged(user: str, operator: str = "sessions") -> Any:
 
 
 def looked_up(user: str, state: str) -> list[dict[str, Any]]:
-    rows = rh.query(JOB).state("sessions", state).get(user).table.to_pylist()
+    rows: list[dict[str, Any]] = rh.query(JOB).state("sessions", state).get(user).table.to_pylist()
     assert {row.pop("user") for row in rows} <= {user}
     return rows
 
