@@ -148,6 +148,8 @@ def _print(answer: _Answer) -> None:
     out.print(_costs_table(answer.model, plan))
     out.print()
     out.print(_machines_table(answer))
+    if answer.is_example:
+        out.print(Text("prices are placeholders: pass your own table with --instances"))
     out.print()
     out.print(Text(f"rates and costs are within about {plan.error:.0%}, as a rule of thumb:"))
     for doubt in (*answer.notes, *plan.doubts):
@@ -187,12 +189,13 @@ def _resources(plan: CapacityPlan) -> dict[str, str]:
 
 def _costs_table(model: CostModel, plan: CapacityPlan) -> Table:
     table = plain_table("operators", "line")
-    for heading in ("busiest slot", "µs per row", "µs per row of another slot", "µs per batch"):
+    for heading in ("busiest slot", "µs/row", "µs/remote row", "µs/batch", "µs/sent batch"):
         table.add_column(heading, justify="right")
     for cost in model.chains:
         share = plan.load.chains[cost.chain.id] / 1e6
-        numbers = [f"{each:.3f}" for each in (cost.row_us, cost.remote_us)]
-        cells = [cost.chain.name, cost.chain.site, f"{share:.0%}", *numbers, f"{cost.element_us:.1f}"]
+        per_row = [f"{us:.3f}" for us in (cost.row_us, cost.remote_us)]
+        per_batch = [f"{us:.1f}" for us in (cost.batch_us, cost.send_us)]
+        cells = [cost.chain.name, cost.chain.site, f"{share:.0%}", *per_row, *per_batch]
         table.add_row(*map(Text, cells))
     return table
 
@@ -208,9 +211,6 @@ def _machines_table(answer: _Answer) -> Table:
             named = f"{each.instance.name}{f' ({changes})' if changes else ''}"
             price = f"{each.price_per_hour:,.2f} {answer.table.currency}".strip()
             table.add_row(*map(Text, [str(each.count), named, each.reason, price]))
-    if answer.is_example:
-        table.caption = "prices are placeholders: pass your own table with --instances"
-        table.caption_justify = "left"
     return table
 
 
@@ -227,7 +227,8 @@ def _object(answer: _Answer) -> dict[str, Any]:
                 "site": cost.chain.site,
                 "row_us": cost.row_us,
                 "remote_row_us": cost.remote_us,
-                "batch_us": cost.element_us,
+                "batch_us": cost.batch_us,
+                "sent_batch_us": cost.send_us,
                 "rows_per_source_row": cost.rows_per_source_row,
             }
             for cost in answer.model.chains

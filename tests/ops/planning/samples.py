@@ -15,7 +15,7 @@ from rheos.ops.planning.measurement import (
     Phase,
 )
 
-SOURCE_US, KEYED_US, REMOTE_US, ELEMENT_US = 0.5, 1.5, 0.25, 200.0
+SOURCE_US, KEYED_US, REMOTE_US, BATCH_US, SEND_US = 0.5, 1.5, 0.25, 200.0, 50.0
 ROW_BYTES = 24.0
 CHAINS = (
     CostedChain(0, ("numbers",), "job.py:5"),
@@ -29,8 +29,10 @@ def phase(slots: int, batch_rows: int, rows: float = 4_000_000.0) -> Phase:
     full = max(batch_rows / slots, TaskConfig(batch_rows=batch_rows).full_rows(slots))
     elements = rows / full
     remote = rows * (slots - 1) / slots
-    source_us = SOURCE_US * rows + REMOTE_US * remote + ELEMENT_US * (rows / batch_rows + elements)
-    keyed_us = KEYED_US * rows + REMOTE_US * remote + ELEMENT_US * elements
+    source_us = (
+        SOURCE_US * rows + REMOTE_US * remote + BATCH_US * rows / batch_rows + SEND_US * elements
+    )
+    keyed_us = KEYED_US * rows + REMOTE_US * remote + BATCH_US * elements
     return Phase(
         parallelism=slots,
         batch_rows=batch_rows,
@@ -52,7 +54,7 @@ def grouping(
 ) -> Measurement:
     """The measurement of that job."""
     if phases is None:
-        phases = [phase(slots, rows) for slots in (1, 2) for rows in (16_384, 1_024)]
+        phases = [phase(slots, rows) for slots in (1, 2, 4) for rows in (16_384, 1_024)]
     return Measurement(
         job="grouping",
         chains=tuple(chains),

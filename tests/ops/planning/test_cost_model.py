@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from rheos.ops.planning.cost_model import channel_rows, fit, group_share
 from tests.ops.planning.samples import (
-    ELEMENT_US,
+    BATCH_US,
     KEYED_US,
     REMOTE_US,
     ROW_BYTES,
+    SEND_US,
     SOURCE_US,
     grouping,
     phase,
@@ -23,7 +24,8 @@ def test_costs_of_rows_exchange_and_batches_are_told_apart() -> None:
     assert source.row_us == pytest.approx(SOURCE_US, rel=1e-3)
     assert keyed.row_us == pytest.approx(KEYED_US, rel=1e-3)
     assert keyed.remote_us == pytest.approx(REMOTE_US, rel=1e-2)
-    assert source.element_us == pytest.approx(ELEMENT_US, rel=1e-3)
+    assert source.batch_us == pytest.approx(BATCH_US, rel=1e-3)
+    assert source.send_us == pytest.approx(SEND_US, rel=1e-2)
     assert fit(grouping()).error < 1e-6
 
 
@@ -36,7 +38,7 @@ def test_an_edge_has_the_size_of_its_rows() -> None:
 
 def test_one_phase_yields_a_cost_per_row_only() -> None:
     source, keyed = fit(grouping([phase(1, 16_384)])).chains
-    assert (keyed.remote_us, keyed.element_us) == (0.0, 0.0)
+    assert (keyed.remote_us, keyed.batch_us) == (0.0, 0.0)
     assert keyed.row_us > KEYED_US
     assert source.row_us > SOURCE_US
 

@@ -40,7 +40,7 @@ def test_a_sample_of_a_job_with_a_skewed_key(tmp_path: Path, monkeypatch: pytest
         (4, 16_384),
         (2, 16_384),
         (1, 16_384),
-        (2, 1_024),
+        (4, 1_024),
     }
     # The rate limit of the source does not count.
     assert all(phase.source_rows / phase.seconds > 1_000 for phase in measurement.phases)

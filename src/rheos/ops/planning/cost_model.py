@@ -1,17 +1,18 @@
 """Costs of a job's chains, fitted to the phases of a sample. Pure.
 
-The processor time of a chain is the sum of three parts:
+The processor time of a chain is the sum of four parts:
 
-    row_us * rows + remote_us * rows from or to other slots + element_us * elements
+    row_us * rows + remote_us * rows from or to other slots
+        + batch_us * batches that it processes + send_us * batches that it sends
 
-An element is what a chain processes or sends at once. Its fixed cost is the reason why a row costs more
-in small batches. The fit minimises the squared relative error over all phases, with no cost below zero.
+The fixed cost of a batch is the reason why a row costs more in small batches. The fit minimises the
+squared relative error over all phases, with no cost below zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import combinations
 from math import ceil, sqrt
 
@@ -23,6 +24,17 @@ from rheos.ops.planning.measurement import CostedChain, ExchangedEdge, Measureme
 
 
 @dataclass(frozen=True)
+class ChainWork:
+    """Quantities that the processor time of a chain depends on."""
+
+    rows: float
+    remote_rows: float
+    """Rows that come from other slots, or go to them."""
+    batches: float
+    sent_batches: float
+
+
+@dataclass(frozen=True)
 class ChainCost:
     """Processor time of a chain in µs, and its number of rows."""
 
@@ -30,12 +42,19 @@ class ChainCost:
     row_us: float
     remote_us: float
     """Additional cost of a row that comes from another slot, or goes to one."""
-    element_us: float
-    """Fixed cost of a batch that the chain processes or sends."""
+    batch_us: float
+    """Fixed cost of a batch that the chain receives or, for a source, reads."""
+    send_us: float
+    """Fixed cost of a batch that the chain sends to another one."""
     rows_per_source_row: float
 
-    def us(self, rows: float, remote_rows: float, elements: float) -> float:
-        return self.row_us * rows + self.remote_us * remote_rows + self.element_us * elements
+    def us(self, work: ChainWork) -> float:
+        return (
+            self.row_us * work.rows
+            + self.remote_us * work.remote_rows
+            + self.batch_us * work.batches
+            + self.send_us * work.sent_batches
+        )
 
 
 @dataclass(frozen=True)
@@ -121,26 +140,30 @@ def _chain_cost(chain: CostedChain, measurement: Measurement) -> ChainCost:
         load = next(load for load in phase.chains if load.chain == chain.id)
         rows += load.rows
         if load.cpu_us > 0:
-            features.append(_features(phase, chain, measurement.edges))
+            features.append(astuple(_work(phase, chain, measurement.edges)))
             spent_us.append(load.cpu_us)
-    costs = [0.0, 0.0, 0.0]
+    costs = [0.0, 0.0, 0.0, 0.0]
     if spent_us:
         costs = _fitted(np.array(features) / np.array(spent_us)[:, None])
     source_rows = sum(phase.source_rows for phase in measurement.phases)
-    row_us, remote_us, element_us = costs
-    return ChainCost(chain, row_us, remote_us, element_us, rows / source_rows)
+    row_us, remote_us, batch_us, send_us = costs
+    return ChainCost(chain, row_us, remote_us, batch_us, send_us, rows / source_rows)
 
 
-def _features(phase: Phase, chain: CostedChain, edges: Sequence[ExchangedEdge]) -> list[float]:
-    """Return the rows, the remote rows and the elements of a chain in a phase."""
+def _work(phase: Phase, chain: CostedChain, edges: Sequence[ExchangedEdge]) -> ChainWork:
+    """Return the work of a chain in a phase."""
     rows = next(load.rows for load in phase.chains if load.chain == chain.id)
     traffic = {load.edge: load for load in phase.edges}
-    near = [edge for edge in edges if chain.id in (edge.source, edge.target)]
-    passed = sum(traffic[edge.id].rows for edge in near if edge.remote)
-    elements = sum(traffic[edge.id].batches for edge in near)
-    if all(edge.target != chain.id for edge in near):
-        elements += rows / phase.batch_rows
-    return [rows, passed * remote_share(phase.parallelism), elements]
+    inputs = [edge for edge in edges if edge.target == chain.id]
+    outputs = [edge for edge in edges if edge.source == chain.id]
+    exchanged = sum(traffic[edge.id].rows for edge in (*inputs, *outputs) if edge.remote)
+    batches = sum(traffic[edge.id].batches for edge in inputs)
+    return ChainWork(
+        rows,
+        exchanged * remote_share(phase.parallelism),
+        batches if inputs else rows / phase.batch_rows,
+        sum(traffic[edge.id].batches for edge in outputs),
+    )
 
 
 def _fitted(shares: npt.NDArray[np.float64]) -> list[float]:
@@ -164,5 +187,5 @@ def _fitted(shares: npt.NDArray[np.float64]) -> list[float]:
 
 def _phase_error(phase: Phase, chains: Sequence[ChainCost], edges: Sequence[ExchangedEdge]) -> float:
     measured_us = sum(load.cpu_us for load in phase.chains)
-    fitted_us = sum(cost.us(*_features(phase, cost.chain, edges)) for cost in chains)
+    fitted_us = sum(cost.us(_work(phase, cost.chain, edges)) for cost in chains)
     return fitted_us / measured_us - 1 if measured_us else 0.0

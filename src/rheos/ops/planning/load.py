@@ -12,6 +12,7 @@ from math import ceil, inf
 
 from rheos.ops.planning.cost_model import (
     ChainCost,
+    ChainWork,
     CostModel,
     EdgeCost,
     channel_rows,
@@ -173,15 +174,17 @@ def _chain_us(
 ) -> float:
     """Return the processor time of a chain in all slots, in µs per second."""
     id = cost.chain.id
-    near = [each.edge for each in model.edges if id in (each.edge.source, each.edge.target)]
-    inputs = [each for each in model.edges if each.edge.target == id]
-    rows = sum(passed[each.edge.id] for each in inputs) if inputs else cost.rows_per_source_row * rate
-    remote = sum(passed[edge.id] for edge in near if edge.remote) * remote_share(slots)
-    count = sum(passed[edge.id] / elements[edge.id] for edge in near)
+    inputs = [each.edge for each in model.edges if each.edge.target == id]
+    outputs = [each.edge for each in model.edges if each.edge.source == id]
+    remote = sum(passed[edge.id] for edge in (*inputs, *outputs) if edge.remote)
+    rows = sum(passed[edge.id] for edge in inputs)
+    batches = sum(passed[edge.id] / elements[edge.id] for edge in inputs)
     if not inputs:
+        rows = cost.rows_per_source_row * rate
         per_slot = rows / _slots_of(cost.chain, slots)
-        count += rows / channel_rows(1, model.measurement.batch_rows, per_slot, timeout_us)
-    return cost.us(rows, remote, count)
+        batches = rows / channel_rows(1, model.measurement.batch_rows, per_slot, timeout_us)
+    sent = sum(passed[edge.id] / elements[edge.id] for edge in outputs)
+    return cost.us(ChainWork(rows, remote * remote_share(slots), batches, sent))
 
 
 def _element_us(model: CostModel, load: JobLoad, cost: EdgeCost) -> float:
@@ -189,7 +192,7 @@ def _element_us(model: CostModel, load: JobLoad, cost: EdgeCost) -> float:
     receiver = next(each for each in model.chains if each.chain.id == cost.edge.target)
     rows = load.elements[cost.edge.id]
     remote = rows * remote_share(load.slots) if cost.edge.remote else 0.0
-    return receiver.us(rows, remote, 1.0)
+    return receiver.us(ChainWork(rows, remote, 1.0, 0.0))
 
 
 def _fill_ms(model: CostModel, load: JobLoad, cost: EdgeCost) -> float:

@@ -46,7 +46,7 @@ _LEAST_BATCH_ROWS = 256
 _SLOTS = (4, 2, 1)
 """Numbers of slots in the sample."""
 _STATE_SLOTS = 2
-"""Number of slots with which state and small batches are measured."""
+"""Number of slots with which state is measured."""
 _CHECKPOINT_MS = 2_000
 _PROGRESS_US = 250_000
 _START_WITHIN_S = 120.0
@@ -114,7 +114,7 @@ def measure_sample(
     batch_rows = job.config.task.batch_rows
     small_rows = max(min(batch_rows, _LEAST_BATCH_ROWS), batch_rows // _SMALL_BATCH_RATIO)
     cells = [(slots, batch_rows) for slots in _SLOTS]
-    cells.append((_STATE_SLOTS, small_rows))
+    cells.append((_SLOTS[0], small_rows))
     # The largest number of slots is first, so that all runs share one Spark context.
     each_s = seconds * (1 - _STATE_PHASE) / len(cells)
     phases: list[Phase] = []
