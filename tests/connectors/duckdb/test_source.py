@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,30 @@ def test_keys_that_are_no_positions_are_errors(path: Path) -> None:
     ):
         with pytest.raises(InputError, match=why):
             collected(rh.duckdb.source(query=query, path=path, key="k"))
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["UHUGEINT", "UHUGEINT[]", "TIMETZ", "BIT", "BIGNUM", "VARIANT", "STRUCT(a VARIANT)", "INTERVAL"],
+)
+def test_types_that_would_change_are_refused(path: Path, column: str) -> None:
+    run(path, f"CREATE TABLE wide (n INT PRIMARY KEY, v {column})")
+    with pytest.raises(
+        SchemaError, match=r"the column 'v' .* which cannot be read\n.*cast it in a query"
+    ):
+        rh.duckdb.source("wide", path=path)
+    rh.duckdb.source("wide", path=path, columns="n")
+    rh.duckdb.source(query="SELECT n, v::VARCHAR AS v FROM wide", key="n", path=path)
+
+
+def test_a_number_beyond_the_digits_of_a_decimal_is_an_error(path: Path) -> None:
+    run(path, 'CREATE TABLE wide (n INT PRIMARY KEY, v HUGEINT, "BIT" STRUCT("BIT" INT))')
+    run(path, "INSERT INTO wide VALUES (1, 1" + "0" * 37 + ", NULL)")
+    source = rh.duckdb.source("wide", path=path)
+    assert collected(source)[0]["v"] == Decimal(10) ** 37
+    run(path, f"INSERT INTO wide VALUES (2, {2**127 - 1}, NULL)")
+    with pytest.raises(InputError, match="does not fit decimal128"):
+        collected(source)
 
 
 def test_rows_are_looked_up_by_several_columns(path: Path) -> None:

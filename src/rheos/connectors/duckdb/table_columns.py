@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,11 @@ _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 KEY = "rheos_key_"
 """Prefix of the columns of a key in a query, next to the columns that are read."""
 _TEXTS = ("VARCHAR", "JSON", "UUID")
+_UNREADABLE = re.compile(r"\b(?:UHUGEINT|TIME WITH TIME ZONE|BIT|BIGNUM|VARINT|VARIANT)\b")
+"""Types whose values DuckDB passes to Arrow in another meaning, or in its own encoding."""
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_SHOWN = b"duckdb"
+"""Key of the metadata of a column that cannot be read, with its type."""
 
 
 # --- reading ------------------------------------------------------------------------------------------
@@ -26,10 +32,17 @@ _TEXTS = ("VARCHAR", "JSON", "UUID")
 def relation_columns(connection: Any, relation: str) -> pa.Schema:
     """Return the columns of a relation in SQL, such as a quoted table, as they are read.
 
-    A column of an enum is read as strings.
+    A column of an enum is read as strings. A column that cannot be read has its type in its metadata,
+    for `wanted_columns`.
     """
     found = fetched(connection, f"SELECT * FROM {relation} LIMIT 0").schema
-    return pa.schema([pa.field(each.name, _read_as(each.type)) for each in found])
+    described = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    fields = []
+    for each, (_, shown, *_) in zip(found, described, strict=True):
+        unreadable = _UNREADABLE.search(_QUOTED.sub("", shown)) is not None
+        metadata = {_SHOWN: shown.encode()} if unreadable else None
+        fields.append(pa.field(each.name, _read_as(each.type), metadata=metadata))
+    return pa.schema(fields)
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType:
@@ -48,9 +61,11 @@ def wanted_columns(
             )
         is_declared = declared is not None and name in declared.names
         field = declared.field(name) if is_declared else found.field(name)  # type: ignore[union-attr]
-        if pa.types.is_interval(field.type) or pa.types.is_null(field.type):
+        unreadable = (found.field(name).metadata or {}).get(_SHOWN)
+        if unreadable or pa.types.is_interval(field.type) or pa.types.is_null(field.type):
+            shown = unreadable.decode() if unreadable else field.type
             raise SchemaError(
-                f"the column {name!r} of {label} is {field.type}, which cannot be read",
+                f"the column {name!r} of {label} is {shown}, which cannot be read",
                 hint="name the other columns, or cast it in a query",
             )
         fields.append(field)
@@ -65,6 +80,8 @@ def typed_rows(found: pa.Table, columns: pa.Schema, label: str) -> Batch:
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         try:
+            if pa.types.is_decimal(column.type):
+                column.validate(full=True)  # A HUGEINT may have more digits than Arrow's decimal.
             column = column.cast(field.type)
         except pa.ArrowException as error:
             raise InputError(
