@@ -52,11 +52,17 @@ def documents(rows: Batch) -> list[dict[str, Any]]:
     """Return rows as documents. Raises InputError, with the row, if a value would be changed."""
     refuse_times_outside(rows, PYTHON, "a document")
     converters = {field.name: _converter(field.type) for field in rows.schema}
-    columns = {name: rows.column(name).to_pylist() for name in converters}
+    columns = {name: _in_utc(rows.column(name)).to_pylist() for name in converters}
     for name, convert in converters.items():
         if convert is not None:
             columns[name] = _converted(rows, name, columns[name], convert)
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def _in_utc(column: pa.Array) -> pa.Array:
+    """Return times with a zone in UTC: in their own zone, Python may have no such year."""
+    zoned = pa.types.is_timestamp(column.type) and column.type.tz is not None
+    return column.cast(pa.timestamp(column.type.unit, "UTC")) if zoned else column
 
 
 def _converted(

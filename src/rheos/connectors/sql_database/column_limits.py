@@ -21,6 +21,7 @@ _BYTES_OF_TEXT = {
 _BITS_OF_INTEGER = {"TINYINT": 8, "SMALLINT": 16, "MEDIUMINT": 24, "INTEGER": 32, "BIGINT": 64}
 _FRACTIONS = {"s": 0, "ms": 3, "us": 6, "ns": 6}
 _MOST_DIGITS = 38
+"""Maximum number of digits of a decimal that Polars represents."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def limits_of(backend: DatabaseSystem, column: Any, kind: pa.DataType) -> Column
             infinity=backend is not DatabaseSystem.MYSQL,
         )
     if t.is_decimal(kind):
-        if sqlite or not isinstance(stored, types.Numeric) or isinstance(stored, types.Float):
+        is_exact = isinstance(stored, types.Numeric) and not isinstance(stored, types.Float)
+        if kind.precision > _MOST_DIGITS or sqlite or not is_exact:
             return None
         if stored.precision is None:
             return ColumnLimits(name, shown, null) if backend is DatabaseSystem.POSTGRES else None
@@ -250,7 +252,8 @@ def new_type(backend: DatabaseSystem, kind: pa.DataType, in_key: bool) -> Any:
     if t.is_float64(kind):
         return types.Double()
     if t.is_decimal(kind):
-        return None if backend is DatabaseSystem.SQLITE else types.Numeric(kind.precision, kind.scale)
+        fits = kind.precision <= _MOST_DIGITS and backend is not DatabaseSystem.SQLITE
+        return types.Numeric(kind.precision, kind.scale) if fits else None
     if t.is_string(kind) or t.is_large_string(kind):
         if on_mysql:
             return mysql.VARCHAR(255) if in_key else mysql.LONGTEXT()
