@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -52,7 +53,13 @@ class StreamEntry(NamedTuple):
     """An entry as the server has sent it."""
 
     sent_id: bytes
-    fields: dict[bytes, bytes]
+    parts: list[bytes]
+    """Names and values of its fields, in turns."""
+
+    @property
+    def fields(self) -> dict[bytes, bytes]:
+        """Its fields; of several with one name the last."""
+        return dict(zip(self.parts[::2], self.parts[1::2], strict=True))
 
     @property
     def id(self) -> EntryId:
@@ -118,13 +125,7 @@ class StreamEntries:
         first, behind = "-" if begin is None else begin, "+" if end is None else f"({end}"
         asked = command("XRANGE", stream, str(first), behind, "COUNT", count)
         [answer] = self._connection.ask(asked)
-        return FoundEntries(
-            *ids,
-            [
-                StreamEntry(id, dict(zip(fields[::2], fields[1::2], strict=True)))
-                for id, fields in answer
-            ],
-        )
+        return FoundEntries(*ids, list(starmap(StreamEntry, answer)))
 
     def close(self) -> None:
         self._connection.close()
@@ -181,15 +182,16 @@ class EntryDecoding:
         """Decode entries. Raises InputError for one that does not fit, unless it is skipped."""
         ids = EntryIds(entries)
         if decoder is None:
+            found = [entry.fields for entry in entries]
             columns = {
-                name: pa.array([entry.fields.get(name.encode()) for entry in entries], pa.binary())
+                name: pa.array([each.get(name.encode()) for each in found], pa.binary())
                 for name in self.fields.names
             }
             rows, origin, wrong = from_bytes(columns, len(entries), self.fields)
             bad = [(at, BadRecord(str(entries[at].fields), None, what)) for at, what in wrong]
         else:
             name = self.payload.encode()
-            payloads = pa.array([entry.fields.get(name) for entry in entries], pa.binary())
+            payloads = pa.array([_payload(entry, name) for entry in entries], pa.binary())
             decoded = decoder.decode(payloads)
             rows, origin = decoded.rows, decoded.origin
             bad = [(each.at, BadRecord.of(each)) for each in decoded.bad]
@@ -201,3 +203,9 @@ class EntryDecoding:
             arrays = [of_rows if name == self.id else rows.column(name) for name in self.schema.names]
             rows = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         return EntryChunk(ids, rows, places, bad)
+
+
+def _payload(entry: StreamEntry, name: bytes) -> bytes | None:
+    """Return the field with the payload, which most entries have alone; None if it is missing."""
+    parts = entry.parts
+    return parts[1] if len(parts) == 2 and parts[0] == name else entry.fields.get(name)

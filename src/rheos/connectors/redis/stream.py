@@ -287,7 +287,7 @@ def _next_count(entries: Sequence[StreamEntry], count: int) -> int:
     """Return the number of entries to request in order to get about `_CHUNK_BYTES`, from a sample of
     their sizes."""
     some = entries[:: len(entries) // _SAMPLED + 1]
-    sizes = [len(name) + len(value) for entry in some for name, value in entry.fields.items()]
+    sizes = [len(part) for entry in some for part in entry.parts]
     fitting = _CHUNK_BYTES * len(some) // max(sum(sizes), 1)
     return max(1, min(fitting, count * _GROWTH, _CHUNK_ENTRIES))
 
