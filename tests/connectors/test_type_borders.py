@@ -1,10 +1,10 @@
 """The page shows how each type crosses each border. To write it:
-python -m tests.connectors.test_type_borders"""
+python -m tests.connectors.test_type_borders; with `stores`, only the table of stores"""
 
 from __future__ import annotations
 
 import re
-import tempfile
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,22 +15,26 @@ import pytest
 
 import rheos as rh
 from rheos import formats
-from rheos.core.connectors.contract import Sink, Source
+from rheos.core.connectors.contract import Source
 from rheos.core.errors import InputError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.ids import JobId
 from rheos.formats.avro_schemas import avro_of
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.spark.session import get_session
-from rheos.testing.servers import PostgresServer
+from rheos.testing.servers import ClickhouseServer, MariadbServer, MongodbServer, PostgresServer
+from tests.connectors.mysql.databases import new_database as new_mariadb
 from tests.connectors.postgres.databases import Database, new_database
-from tests.connectors.type_borders import SAMPLES, Border, outcome
+from tests.connectors.store_borders import (
+    in_files,
+    of_clickhouse,
+    of_mongodb,
+    of_sql_database,
+)
+from tests.connectors.type_borders import SAMPLES, Border, of_table, outcome, write
 from tests.spark_versions import needs_spark
 
 PAGE = Path(__file__).parents[2] / "docs" / "types.md"
-TABLE = re.compile(
-    r"(?<=<!-- types: made by tests/connectors/test_type_borders.py -->\n).*?(?=<!-- end)", re.S
-)
 
 
 # --- borders ----------------------------------------------------------------------------------------
@@ -48,25 +52,6 @@ def of_format(make: Callable[[pa.Schema], Format]) -> Border:
         if decoded.bad:
             raise InputError(decoded.bad[0].error, hint="")
         return pa.Table.from_batches([decoded.rows])
-
-    return border
-
-
-def write(rows: pa.Table, sink: Sink) -> None:
-    env = rh.Environment(1, runtime="simulated")
-    env.from_source(rh.collection(rows)).sink_to(sink, name="out")
-    env.execute("write")
-
-
-def of_table(sink: Callable[[Path], Sink], source: Callable[[Path], Source]) -> Border:
-    """Return the border of tables: a job writes one, and another job reads it."""
-
-    def border(rows: pa.Table) -> pa.Table:
-        with tempfile.TemporaryDirectory() as folder:
-            write(rows, sink(Path(folder)))
-            env = rh.Environment(1, runtime="simulated")
-            env.from_source(source(Path(folder))).collect("rows")
-            return env.execute("read").collected["rows"]
 
     return border
 
@@ -157,36 +142,70 @@ IN_PROCESS: dict[str, Border] = {
 # --- the page ---------------------------------------------------------------------------------------
 
 
-def page_cells(border: str) -> dict[str, str]:
+def page_table(text: str, name: str) -> re.Match[str]:
+    """Find a table of the page: that of "formats", or of "stores"."""
+    mark = re.escape(f"<!-- {name}: made by tests/connectors/test_type_borders.py -->\n")
+    found = re.search(f"(?<={mark}).*?(?=<!-- end)", text, re.S)
+    assert found is not None, name
+    return found
+
+
+def page_cells(name: str, border: str) -> dict[str, str]:
     """Return the cells of a border on the page, by type."""
-    [table] = TABLE.findall(PAGE.read_text())
-    head, _, *lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    made = page_table(PAGE.read_text(), name)[0].splitlines()
+    head, _, *lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in made]
     return {cells[0]: cells[head.index(border)] for cells in lines}
 
 
-def check(name: str, border: Border) -> None:
+def check(table: str, name: str, border: Border) -> None:
     found = {kind: outcome(border, sample) for kind, sample in SAMPLES.items()}
-    assert found == page_cells(name), "write it: python -m tests.connectors.test_type_borders"
+    assert found == page_cells(table, name), "write it: python -m tests.connectors.test_type_borders"
 
 
 @pytest.mark.parametrize("name", IN_PROCESS)
 def test_the_page_has_what_becomes_of_each_type(name: str) -> None:
-    check(name, IN_PROCESS[name])
+    check("formats", name, IN_PROCESS[name])
 
 
 def test_the_page_has_what_becomes_of_each_type_in_postgres(postgres_server: Any) -> None:
-    check("PostgreSQL", of_postgres(new_database(postgres_server)))
+    check("formats", "PostgreSQL", of_postgres(new_database(postgres_server)))
 
 
 @pytest.mark.slow
 @pytest.mark.spark
 @needs_spark("4.1", "times of day")
 def test_the_page_has_what_becomes_of_each_type_in_dataframes(spark: Any) -> None:
-    check("DataFrame", of_dataframes(spark))
+    check("formats", "DataFrame", of_dataframes(spark))
+
+
+@pytest.mark.parametrize("name", ["DuckDB", "SQLite"])
+def test_the_page_has_what_becomes_of_each_type_in_files(name: str) -> None:
+    check("stores", name, in_files()[name])
+
+
+@pytest.mark.slow
+def test_the_page_has_what_becomes_of_each_type_in_lancedb() -> None:
+    pytest.importorskip("lancedb")
+    check("stores", "LanceDB", in_files()["LanceDB"])
+
+
+@pytest.mark.slow
+def test_the_page_has_what_becomes_of_each_type_in_mariadb(mariadb_server: Any) -> None:
+    check("stores", "MariaDB", of_sql_database(new_mariadb(mariadb_server)))
+
+
+@pytest.mark.slow
+def test_the_page_has_what_becomes_of_each_type_in_mongodb(mongodb_server: Any) -> None:
+    check("stores", "MongoDB", of_mongodb(mongodb_server.url))
+
+
+@pytest.mark.slow
+def test_the_page_has_what_becomes_of_each_type_in_clickhouse(clickhouse_server: Any) -> None:
+    check("stores", "ClickHouse", of_clickhouse(clickhouse_server.url))
 
 
 def table(borders: Mapping[str, Border]) -> str:
-    """Return the page's table."""
+    """Return a table of the page."""
     lines = [f"| type | {' | '.join(borders)} |", "|---" * (len(borders) + 1) + "|"]
     for kind, sample in SAMPLES.items():
         cells = [outcome(border, sample) for border in borders.values()]
@@ -194,13 +213,29 @@ def table(borders: Mapping[str, Border]) -> str:
     return "\n".join(lines) + "\n"
 
 
-if __name__ == "__main__":
+def format_table() -> str:
     session = get_session(JobConfig(job=JobId("types")), slots=2)
     with PostgresServer() as server:
-        borders = {
-            **IN_PROCESS,
+        databases = {
             "PostgreSQL": of_postgres(new_database(server)),
             "DataFrame": of_dataframes(session),
         }
-        made = table(borders)
-    PAGE.write_text(TABLE.sub(lambda _: made, PAGE.read_text()))
+        return table({**IN_PROCESS, **databases})
+
+
+def store_table() -> str:
+    with MariadbServer() as mariadb, MongodbServer() as mongodb, ClickhouseServer() as clickhouse:
+        servers = {
+            "MariaDB": of_sql_database(new_mariadb(mariadb)),
+            "MongoDB": of_mongodb(mongodb.url),
+            "ClickHouse": of_clickhouse(clickhouse.url),
+        }
+        return table({**in_files(), **servers})
+
+
+if __name__ == "__main__":
+    for name, make in {"formats": format_table, "stores": store_table}.items():
+        if name in (sys.argv[1:] or [name]):
+            text, made = PAGE.read_text(), make()
+            at = page_table(text, name)
+            PAGE.write_text(text[: at.start()] + made + text[at.end() :])

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+import rheos as rh
+from rheos.core.connectors.contract import Sink, Source
 from rheos.core.errors import InternalError, RheosError
 
 Border: TypeAlias = Callable[[pa.Table], pa.Table]
@@ -82,6 +86,7 @@ SAMPLES: dict[str, Sample] = {
     "UUID": Sample(
         pa.uuid(), {"one": b"\x12\x3e\x45\x67\xe8\x9b\x12\xd3\xa4\x56\x42\x66\x14\x17\x40\x00"}
     ),
+    "JSON": Sample(pa.json_(), {"an object": '{"a": [1, null]}', "spaces": "[ 1 ]"}),
     "date": Sample(
         pa.date32(),
         {"the year 1": dt.date.min, "the year 9999": dt.date.max, "the year 20000": 6_585_322},
@@ -100,11 +105,39 @@ SAMPLES: dict[str, Sample] = {
         _PAIR, {"a pair": {"x": 1, "s": "a"}, "a struct of nulls": {"x": None, "s": None}}
     ),
     "list of structs": Sample(pa.list_(_PAIR), {"a list": [{"x": 1, "s": "a"}, None]}),
+    "vector of 2 floats": Sample(
+        pa.list_(pa.float32(), 2), {"a vector": [0.5, -0.0], "NaN": [math.nan, 1.0]}
+    ),
     "map of strings": Sample(
         pa.map_(pa.string(), pa.int64()), {"a map": [("a", 1), ("b", None)], "an empty map": []}
     ),
     "map of integers": Sample(pa.map_(pa.int64(), pa.string()), {"a map": [(1, "a")]}),
 }
+
+
+def write(rows: pa.Table, sink: Sink) -> None:
+    """Write rows by a job."""
+    env = rh.Environment(1, runtime="simulated")
+    env.from_source(rh.collection(rows)).sink_to(sink, name="out")
+    env.execute("write")
+
+
+def read(source: Source) -> pa.Table:
+    """Read rows by a job."""
+    env = rh.Environment(1, runtime="simulated")
+    env.from_source(source).collect("rows")
+    return env.execute("read").collected["rows"]
+
+
+def of_table(sink: Callable[[Path], Sink], source: Callable[[Path], Source]) -> Border:
+    """Return the border of tables: a job writes one, and another job reads it."""
+
+    def border(rows: pa.Table) -> pa.Table:
+        with tempfile.TemporaryDirectory() as folder:
+            write(rows, sink(Path(folder)))
+            return read(source(Path(folder)))
+
+    return border
 
 
 def outcome(border: Border, sample: Sample) -> str:
