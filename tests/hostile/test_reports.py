@@ -53,6 +53,20 @@ def test_a_valid_report_is_accepted() -> None:
     assert report_problem(TRUE, SHAPE) is None
 
 
+def test_places_that_were_valid_are_remembered_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "MAX_PLACES", 2)
+    shape = ReportShape(SHAPE.operators, SHAPE.chains, SHAPE.edges, 2)
+    for split in "abc":
+        assert report_problem(with_reading("split_lag_rows", ("map", split), 5), shape) is None
+    assert shape.places == {("split_lag_rows", ("map", split)) for split in "ab"}
+    for split in "ac":
+        refused = with_reading("split_lag_rows", ("map", split), inf)
+        assert report_problem(refused, shape) == "split_lag_rows cannot be inf"
+    unknown = with_reading("split_lag_rows", ("other", "a"), 5)
+    assert "not in the plan" in (report_problem(unknown, shape) or "")
+    assert len(shape.places) == 2
+
+
 @pytest.mark.parametrize(
     ("report", "why"),
     [

@@ -227,9 +227,10 @@ class Driver:
         return list(self.slots.told)
 
     def runs(self) -> Driver:
-        [(launch, attempt, _)] = self.step()  # type: ignore[misc]
-        assert launch == "launch"
-        self.step(AttemptRunning(attempt))
+        [launched] = self.step()
+        assert isinstance(launched, tuple)
+        assert launched[0] == "launch"
+        self.step(AttemptRunning(launched[1]))
         return self
 
     def file(self, attempt: int, checkpoint: int, subtask: int) -> str:
@@ -651,7 +652,11 @@ class TestFailures:
         driver.step(failed(TransportError("lost")), AttemptEnded(Attempt(1)))
         driver.step(after_ms=100)
         driver.step(AttemptRunning(Attempt(2)))
-        zombie = [failed(UserFunctionError("zombie")), progress(0, 1, 1000), AttemptEnded(Attempt(1))]
+        zombie: list[LauncherEvent] = [
+            failed(UserFunctionError("zombie")),
+            progress(0, 1, 1000),
+            AttemptEnded(Attempt(1)),
+        ]
         assert driver.step(*zombie) == []
         assert driver.master.status().state is JobState.RUNNING
         assert driver.master.status().operators[0].records_out == 0
@@ -739,9 +744,9 @@ def test_missing_input_is_reported_with_the_line_of_the_source() -> None:
 @pytest.mark.parametrize("kind", [WorkerLostError, OutOfMemoryError])
 def test_memory_errors_state_the_memory_that_was_used(kind: type[RheosError]) -> None:
     driver = Driver().runs()
-    for subtask, used in enumerate([200e6, 700e6]):
+    for subtask, size in enumerate([200e6, 700e6]):
         report = progress(subtask, at_s=1, rows=1)
-        driver.step(msgspec.structs.replace(report, readings=[Reading("memory_bytes", (), used)]))
+        driver.step(msgspec.structs.replace(report, readings=[Reading("memory_bytes", (), size)]))
     driver.step(*driver.shares(1))
     driver.step(AttemptLost(Attempt(1), kind("a worker is gone")), AttemptEnded(Attempt(1)))
     used = "\n  | memory of workers at their last reports: 900 MB; most in subtask 1: 700 MB"

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.model import MetricsReport
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.control import Progress, Totals
 from rheos.core.protocol.ids import Attempt, JobId
-from rheos.runtimes.driver.metrics_keeper import JobTotals, MetricsKeeper
+from rheos.runtimes.driver.metrics_keeper import JobTotals, MetricsKeeper, SummedCounts
 from rheos.runtimes.driver.subtask_reports import SubtaskReports
 from rheos.runtimes.job import JobState, JobStatus
 from tests.runtimes.driver.test_master import Target, plan_of
@@ -69,6 +70,45 @@ def test_the_status_and_the_metrics_of_an_attempt_agree(steps: list[tuple[int, .
     source = OPERATORS[0]
     rates = [r.per_s or 0.0 for r in metrics.of(f.ROWS_OUT) if source in r.at]
     assert abs(reports.records_per_s() - sum(rates)) < 1e-6 * max(sum(rates), 1)
+
+
+COUNTS = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.integers(0, 50), max_size=3)
+
+
+@settings(max_examples=50, deadline=None)
+@given(COUNTS, st.lists(st.tuples(st.integers(0, 3), COUNTS), max_size=20))
+def test_sums_of_counts_are_those_of_the_largest_counts(
+    base: dict[str, int], reported: list[tuple[int, dict[str, int]]]
+) -> None:
+    summed = SummedCounts(base)
+    largest: dict[tuple[int, str], int] = {}
+    for subtask, counts in reported:
+        summed.raise_to(subtask, counts)
+        for name, count in counts.items():
+            largest[subtask, name] = max(largest.get((subtask, name), 0), count)
+    names = {*base, *(name for _, name in largest)}
+    assert summed.sums == {
+        name: base.get(name, 0) + sum(count for (_, of), count in largest.items() if of == name)
+        for name in names
+    }
+
+
+def test_accumulators_of_all_subtasks_are_merged_with_those_before_the_attempt() -> None:
+    totals = JobTotals(PLAN, SubtaskReports(PLAN))
+    name = f"{OPERATORS[0]}/ms"
+
+    def taken(*values: int) -> Totals:
+        return Totals(
+            accumulated={name: Accumulated(len(values), sum(values), min(values), max(values))}
+        )
+
+    totals.begin(taken(1, 2))
+    totals.count(0, taken(5))
+    totals.count(0, taken(5, 7))
+    totals.count(0, taken(5))
+    totals.count(1, taken(3))
+    merged = totals.operators()[0].accumulated["ms"]
+    assert (merged.n, merged.total, merged.least, merged.most) == (5, 18, 1, 7)
 
 
 def test_rows_of_a_lost_attempt_are_counted_once() -> None:

@@ -25,7 +25,7 @@ AWAY = UnavailableError("no answer from db:5432", operator="files")
 def shown(
     waits: Waits, time: Timeline, now_ms: int, *sinks: UnpublishedOutput
 ) -> list[tuple[str, int]]:
-    return [(w.what, w.since_ms) for w in waits.now(time.coordinator, sinks, now_ms)]
+    return [(w.what, w.since_ms) for w in waits.now(time.coordinator, lambda: sinks, now_ms)]
 
 
 def test_a_savepoint_shows_what_it_waits_for_since_when() -> None:
@@ -80,7 +80,7 @@ def test_an_attempt_shows_after_a_while_how_many_of_its_workers_have_connected()
     time.at(100, Recovered(Attempt(1)))
 
     def shown_at(now_ms: int, joined: int) -> list[tuple[str, int]]:
-        return [(w.what, w.since_ms) for w in waits.now(time.coordinator, (), now_ms, joined)]
+        return [(w.what, w.since_ms) for w in waits.now(time.coordinator, tuple, now_ms, joined)]
 
     assert shown_at(1_000, 0) == []
     said = "the attempt waits until its tasks run: {} of 2 workers have connected"

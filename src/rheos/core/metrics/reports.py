@@ -4,7 +4,7 @@ that are stored for a week must stay bounded. Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 
 from rheos.core.metrics.declarations import METRICS, Kind, Metric
@@ -16,6 +16,8 @@ MAX_READINGS = 100_000
 """Maximum number of readings in a report. A report has one for each metric of each operator."""
 MAX_NAME = 1024
 """Maximum length of a label."""
+MAX_PLACES = 10_000
+"""Maximum number of remembered places of metrics. Others are checked each time."""
 MAX_BUCKETS = 4096
 """Maximum number of buckets; a real histogram has fewer."""
 
@@ -28,6 +30,8 @@ class ReportShape:
     chains: frozenset[str]
     edges: frozenset[str]
     parallelism: int
+    places: set[tuple[str, tuple[str, ...]]] = field(default_factory=set, compare=False)
+    """Metrics and labels that were checked before, up to `MAX_PLACES`. All subtasks report the same."""
 
 
 def report_problem(report: Progress, shape: ReportShape) -> str | None:
@@ -54,6 +58,9 @@ def report_problem(report: Progress, shape: ReportShape) -> str | None:
 
 def _reading_problem(reading: Reading, shape: ReportShape) -> str | None:
     metric = METRICS.get(reading.metric)
+    place = (reading.metric, reading.at)
+    if metric is not None and place in shape.places:
+        return _value_problem(metric, reading)
     if metric is None or not metric.scope.of_subtask:
         return f"workers do not report a metric {reading.metric[:MAX_NAME]!r}"
     labels = metric.scope.labels[:-1]
@@ -64,6 +71,8 @@ def _reading_problem(reading: Reading, shape: ReportShape) -> str | None:
     for label, value in zip(labels, reading.at, strict=True):
         if not _is_known(label, value, shape):
             return f"{metric.name} has {label} {value[:MAX_NAME]!r}, which is not in the plan"
+    if len(shape.places) < MAX_PLACES:
+        shape.places.add(place)
     return _value_problem(metric, reading)
 
 

@@ -11,6 +11,11 @@ _MAX_POLL_BOUNDED_US = 1_000
 _LEAST_SHARE = 16
 """Minimum number of rows that are worth sending as a batch. With fewer rows, the fixed cost exceeds the
 cost of the rows."""
+_REPORT_US_BY_SLOT = 2_000
+"""Time that the driver has for each subtask's report: up to 2,000 subtasks, it gets at most 500 in a
+second."""
+_LONGEST_REPORT_US = 4_000_000
+"""Longest time between two reports. A subtask that is silent for twice as long counts as blocked."""
 _BATCHES_IN_BUFFERS = 4
 """Maximum number of batches that all buffers of an edge may hold."""
 
@@ -39,6 +44,7 @@ class TaskConfig:
     """Objective for the latency of a row from source to sink, p99. Each slot then chooses its own
     buffer timeout, and batches of up to `batch_rows`."""
     progress_interval_us: int = 1_000_000
+    """Least time between two reports of a subtask's metrics."""
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     rests: bool = True
     """Whether a source that returned few rows is polled again only after a pause."""
@@ -46,6 +52,11 @@ class TaskConfig:
     """Maximum time that a barrier waits for rows before it overtakes them; the checkpoint then stores
     these rows. With 0 it overtakes at once, with None never. Barriers of savepoints never overtake.
     With at-least-once, barriers never wait."""
+
+    def report_interval_us(self, parallelism: int) -> int:
+        """Return the time between two reports of a subtask; in wide jobs, they are less frequent."""
+        spaced_us = min(parallelism * _REPORT_US_BY_SLOT, _LONGEST_REPORT_US)
+        return max(self.progress_interval_us, spaced_us)
 
     def poll_interval_us(self, *, bounded: bool) -> int:
         """Return the pause after which a source that returned `few_rows` is polled again.

@@ -172,7 +172,8 @@ class SubtaskEngine:
         self._blocked_us = 0
         self._was_blocked = False
         self._last_end_us = clock.monotonic_us()
-        self._next_progress_us = clock.monotonic_us() + config.progress_interval_us
+        self._report_every_us = config.report_interval_us(plan.parallelism)
+        self._next_progress_us = clock.monotonic_us() + self._report_every_us
 
     # --- building ---------------------------------------------------------------------------------
 
@@ -296,7 +297,7 @@ class SubtaskEngine:
         self._was_blocked = blocked and not restless
         self._last_end_us = now_us
         if now_us >= self._next_progress_us:
-            self._next_progress_us = now_us + self._config.progress_interval_us
+            self._next_progress_us = now_us + self._report_every_us
             self.report_progress()
         return Step(worked, None if restless else self._wake_after_us(now_us))
 

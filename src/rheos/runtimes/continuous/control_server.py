@@ -31,6 +31,7 @@ from rheos.runtimes.continuous.control import (
     heartbeat_s,
     wait_ms,
 )
+from rheos.runtimes.continuous.leases import Leases
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.host.sockets import listen
 
@@ -122,8 +123,8 @@ class ControlServer:
         self._expected = 0
         self._workers: dict[int, bytes] = {}
         self._addresses: dict[int, str] = {}
-        self._heard: dict[bytes, float] = {}
-        """Time of the last message of each worker, except for abandoned ones."""
+        self._leases = Leases(self._timeout_s)
+        """Leases of all workers, except for abandoned ones."""
         self._copies: dict[bytes, tuple[int, float]] = {}
         """Subtask of each task that joined after another one of its subtask, and the time."""
         self._ending = False
@@ -201,8 +202,8 @@ class ControlServer:
         poller.register(self._woken, zmq.POLLIN)
         before = time.monotonic()
         while not self._closing:
-            silent_at = min(self._heard.values(), default=before) + self._timeout_s
-            poller.poll(wait_ms(min(self._beat + self._every_s, silent_at), time.monotonic()))
+            due = min(self._beat + self._every_s, self._leases.due())
+            poller.poll(wait_ms(due, time.monotonic()))
             # Orders first: an attempt is expected before its workers join.
             while self._woken.poll(0):
                 self._woken.recv()
@@ -211,7 +212,7 @@ class ControlServer:
             now = time.monotonic()
             if now - before > self._every_s + 1.0:
                 # This process was paused: the workers' messages of that time have not been read yet.
-                self._heard = dict.fromkeys(self._heard, now)
+                self._leases.extend_all(now)
             before = now
             while self._socket.poll(0):
                 self._read(self._socket.recv_multipart(), now)
@@ -229,7 +230,8 @@ class ControlServer:
     def _expect(self, attempt: Attempt, parallelism: int) -> None:
         self._refuse_copies()
         self._attempt, self._expected, self._ending = attempt, parallelism, False
-        self._workers, self._addresses, self._heard = {}, {}, {}
+        self._workers, self._addresses = {}, {}
+        self._leases.clear()
         self.processes = {}
 
     def _emit(self, message: FromServer) -> None:
@@ -250,8 +252,8 @@ class ControlServer:
 
     def _give_up(self, identity: bytes, error: RheosError) -> None:
         """Abandon a worker; its attempt is over. If it has not joined, try to send it the reason."""
-        if identity in self._heard:
-            del self._heard[identity]
+        if identity in self._leases:
+            self._leases.end(identity)
             subtask = next(i for i, worker in self._workers.items() if worker == identity)
             self._emit(Silent(self._attempt, subtask, error))
         elif identity not in self._workers.values():
@@ -260,23 +262,22 @@ class ControlServer:
     def _take(self, identity: bytes, message: FromWorker, now: float) -> None:
         if isinstance(message, Join):
             self._admit(identity, message, now)
-        elif message.attempt == self._attempt and identity in self._heard:
-            self._heard[identity] = now
+        elif message.attempt == self._attempt and identity in self._leases:
+            self._leases.heard(identity, now)
             if not isinstance(message, Heartbeat):
                 self._emit(message)
 
     def _give_up_silent(self, now: float) -> None:
         """Abandon workers that have been silent for the heartbeat timeout. Their attempt is over."""
-        for identity, heard in list(self._heard.items()):
-            if now - heard > self._timeout_s:
-                subtask = next(i for i, worker in self._workers.items() if worker == identity)
-                error = TransportError(
-                    f"subtask {subtask} at {self._addresses[subtask]} ({self.processes[subtask]}) "
-                    f"has not reported for {self._timeout_s:g} s: its process is frozen or unreachable",
-                    hint="if calls hold Python's lock for longer, or machines pause, raise "
-                    "heartbeat_timeout",
-                )
-                self._give_up(identity, error)
+        for identity in self._leases.silent(now):
+            subtask = next(i for i, worker in self._workers.items() if worker == identity)
+            error = TransportError(
+                f"subtask {subtask} at {self._addresses[subtask]} ({self.processes[subtask]}) "
+                f"has not reported for {self._timeout_s:g} s: its process is frozen or unreachable",
+                hint="if calls hold Python's lock for longer, or machines pause, raise "
+                "heartbeat_timeout",
+            )
+            self._give_up(identity, error)
 
     def _give_up_repeated(self, now: float) -> None:
         """Give up workers whose tasks Spark has started again, if they have been silent since then.
@@ -287,7 +288,7 @@ class ControlServer:
         within_s = _LOST_AFTER_HEARTBEATS * self._every_s
         for subtask, since in list(self._copies.values()):
             identity = self._workers[subtask]
-            heard = self._heard.get(identity)
+            heard = self._leases.heard_at(identity)
             if heard is not None and now - max(heard, since) > within_s:
                 lost = WorkerLostError(
                     f"worker {subtask} lost: Spark has started its task again",
@@ -316,7 +317,7 @@ class ControlServer:
         self._workers[join.subtask] = identity
         self._addresses[join.subtask] = join.address
         self.processes[join.subtask] = WorkerProcess(join.pid, join.host)
-        self._heard[identity] = now
+        self._leases.heard(identity, now)
         if len(self._workers) == self._expected:
             addresses = [self._addresses[i] for i in range(self._expected)]
             self._send_all(Welcome(self._attempt, addresses))

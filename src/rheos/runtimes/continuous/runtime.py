@@ -201,6 +201,8 @@ class ContinuousJob(MasterDrivenJob):
                     listen_at_us = clock.monotonic_us() + int(_LISTEN_EVERY_S * 1e6)
                     self._listener(self._master.status())
                 if not self._master.done:
+                    # Messages that arrive meanwhile cost one step, not one each.
+                    time.sleep(self._master.gather_us() / 1e6)
                     self._launcher.wait(self._wait_ms(clock.monotonic_us()))
         except BaseException as error:
             crash = error if isinstance(error, RheosError) else spark_ended(error) or error

@@ -1,4 +1,7 @@
-"""The driver's side of health: examines the job every two seconds, and keeps the earlier results."""
+"""The driver's side of health: examines the job every two seconds, and keeps the earlier results.
+
+Wide jobs are examined less often.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ from rheos.runtimes.health.moment import JobMoment, PastTotals
 from rheos.runtimes.job import JobStatus
 
 EVERY_US = 2_000_000
-"""Time between two examinations."""
+"""Least time between two examinations."""
+EVERY_US_BY_SLOT = 4_000
+"""Least time between two examinations, by subtask: 8 s for 2,000 subtasks."""
 PAST_EVERY_US = 10_000_000
 PAST_FOR_US = 600_000_000
 RESTARTS_FOR_US = 3_600_000_000
@@ -47,6 +52,7 @@ class HealthKeeper:
         self._memory = Memory()
         self._newest: JobHealth | None = None
         self._looked_us: int | None = None
+        self._every_us = EVERY_US
         self._past: deque[PastTotals] = deque(maxlen=PAST_FOR_US // PAST_EVERY_US)
         self._restarts = 0
         self._restarts_us: deque[int] = deque(maxlen=MOST_RESTARTS)
@@ -94,7 +100,7 @@ class HealthKeeper:
         ]
 
     def _is_due(self, now_us: int) -> bool:
-        return self._looked_us is None or now_us >= self._looked_us + EVERY_US
+        return self._looked_us is None or now_us >= self._looked_us + self._every_us
 
     def _count(self, restarts: int, now_us: int) -> None:
         new, self._restarts = restarts - self._restarts, restarts
@@ -104,6 +110,7 @@ class HealthKeeper:
 
     def _look(self, job: SeenJob, now_us: int, now_ms: int, stepped_us: int | None) -> None:
         status = job.status
+        self._every_us = max(EVERY_US, status.parallelism * EVERY_US_BY_SLOT)
         if self._state is None or self._state[0] is not status.state:
             self._state = status.state, now_us
         earlier = [

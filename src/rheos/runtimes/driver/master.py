@@ -69,10 +69,13 @@ from rheos.core.plan.outline import PlanOutline
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.control import (
     Acknowledge,
+    Committed,
     Failed,
     Logged,
     Progress,
     SourceWatermark,
+    SplitsRead,
+    SplitsTaken,
     StacksSampled,
     Totals,
 )
@@ -111,6 +114,14 @@ from rheos.runtimes.job import CheckpointInfo, JobConfig, JobResult, JobState, J
 
 if TYPE_CHECKING:
     from rheos.runtimes.views.reader import ViewReader
+
+
+STEP_US_BY_SLOT = 10
+"""Least time between steps of a running job, by subtask: 20 ms for 2,000 subtasks."""
+STATUS_US_BY_SLOT = 200
+"""Least time between statuses that differ in metrics alone, by subtask: 0.4 s for 2,000 subtasks."""
+REPORTS = (Progress, Acknowledge, Committed, SplitsTaken, SplitsRead, SourceWatermark, Logged)
+"""Messages that change metrics alone. If the coordinator acts on one, the status is due at once."""
 
 
 class Master:
@@ -207,6 +218,10 @@ class Master:
         self._end: EndJob | None = None
         self._requests: deque[CancelRequested | LeaveRequested] = deque()
         self._changed = False
+        self._reported = False
+        """Whether subtasks have reported since the status was computed, and nothing else changed."""
+        self._status_due_us = 0
+        """Monotonic time from which reports alone lead to a new status."""
         self._done = False
         self._process = process
         self._began_us = self._stepped_us = clock.monotonic_us()
@@ -355,7 +370,22 @@ class Master:
         due_us = [ms * 1000 for ms in deadlines if ms is not None]
         if (writing_us := self._events.next_step_us()) is not None:
             due_us.append(writing_us)
+        if self._reported:
+            due_us.append(self._status_due_us)
         return min(due_us, default=None)
+
+    def gather_us(self) -> int:
+        """Return the time for which messages of subtasks may gather before the next step.
+
+        A step costs as much for one message as for many. Jobs with few subtasks do not wait.
+        """
+        return self._spacing_us(STEP_US_BY_SLOT)
+
+    def _spacing_us(self, by_slot_us: int) -> int:
+        """Return a time in proportion to the parallelism, in whole milliseconds: 0 for few subtasks."""
+        if self._coordinator.state is not LifecycleState.RUNNING:
+            return 0
+        return self._coordinator.parallelism * by_slot_us // 1000 * 1000
 
     def step(self) -> None:
         """Take in what has happened and act on it. Calls of the log and the store may block."""
@@ -380,17 +410,21 @@ class Master:
         self._metrics.log_entries = self._files.log.entries
         self._profile()
         self._scale()
-        if self._changed:
-            self._changed = False
+        now_us = self._clock.monotonic_us()
+        if self._changed or (self._reported and now_us >= self._status_due_us):
+            self._changed = self._reported = False
+            self._status_due_us = now_us + self._spacing_us(STATUS_US_BY_SLOT)
             self._status = self._status_view.now(self._end, self._running_s())
-            self._stored = tuple(self._coordinator.kept)
-            self._kept = tuple(map(checkpoint_info, self._stored))
+            stored = tuple(self._coordinator.kept)
+            if stored != self._stored:
+                self._kept = tuple(map(checkpoint_info, stored))
+            self._stored = stored
             self._decisions = self._coordinator.decisions()
             if self._coordinator.kept:
                 self._metrics.completed(self._coordinator.kept[-1], self._clock.monotonic_us())
         self._waits_now = self._waits.now(
             self._coordinator,
-            self._metrics.unpublished(),
+            self._metrics.unpublished,
             self._clock.now_ms(),
             self._launcher.joined(),
         )
@@ -438,7 +472,8 @@ class Master:
     def _take(self, event: LauncherEvent) -> None:
         if event.attempt != self._coordinator.attempt:
             return
-        self._changed = True
+        self._reported = True
+        self._changed |= not isinstance(event, REPORTS)
         match event:
             case Progress():
                 clock = self._clock

@@ -24,20 +24,44 @@ from rheos.runtimes.job import JobStatus, OperatorStatus
 T = TypeVar("T")
 
 
+class SummedCounts:
+    """Counts by name that only rise, of all subtasks of an attempt, and their sums."""
+
+    def __init__(self, base: Mapping[str, int]) -> None:
+        """Start with these sums, which belong to no subtask."""
+        self.sums = dict(base)
+        self._of: dict[int, dict[str, int]] = {}
+        """Counts by subtask."""
+
+    def raise_to(self, subtask: int, counts: Mapping[str, int]) -> None:
+        """Raise a subtask's counts. A count that is lower than before changes nothing."""
+        of = self._of.setdefault(subtask, {})
+        for name, count in counts.items():
+            more = max(count - of.get(name, 0), 0)
+            of[name] = of.get(name, 0) + more
+            self.sums[name] = self.sums.get(name, 0) + more
+
+
 class JobTotals:
-    """Totals for the running attempt and for the job, kept by the master."""
+    """Totals for the running attempt and for the job, kept by the master.
+
+    A report costs as much as its own counts, however many subtasks there are: sums are kept, and each
+    report adds its difference to the previous one of the subtask.
+    """
 
     def __init__(self, plan: PhysicalPlan, reports: SubtaskReports) -> None:
         self._names = {operator.id: operator.name for operator in plan.operators()}
         self._reports = reports
-        self._base = Totals()
-        self._counted: dict[int, Totals] = {}
-        """Totals by subtask, in this attempt."""
+        self.begin(Totals())
 
     def begin(self, base: Totals) -> None:
         """Start an attempt from a checkpoint with these totals."""
-        self._base = base
-        self._counted.clear()
+        self._records_in = SummedCounts(base.records_in)
+        self._records_out = SummedCounts(base.records_out)
+        self._counters = SummedCounts(base.counters)
+        self._base = base.accumulated
+        self._accumulated: dict[int, dict[str, Accumulated]] = {}
+        """Accumulators by subtask, in this attempt."""
 
     def progressed(self, progress: Progress) -> None:
         """Count a subtask's report."""
@@ -49,28 +73,31 @@ class JobTotals:
     def count(self, subtask: int, totals: Totals) -> None:
         """Count the totals of a subtask. The totals in an acknowledgement are counted up to its
         barrier, and may arrive after a later report."""
-        before = self._counted.get(subtask, Totals())
-        self._counted[subtask] = Totals(
-            _larger(before.records_in, totals.records_in),
-            _larger(before.records_out, totals.records_out),
-            _larger(before.counters, totals.counters),
-            _longer(before.accumulated, totals.accumulated),
-        )
+        self._records_in.raise_to(subtask, totals.records_in)
+        self._records_out.raise_to(subtask, totals.records_out)
+        self._counters.raise_to(subtask, totals.counters)
+        if totals.accumulated:
+            before = self._accumulated.get(subtask, {})
+            self._accumulated[subtask] = _longer(before, totals.accumulated)
+
+    def _all_accumulated(self) -> dict[str, Accumulated]:
+        merged = dict(self._base)
+        for of in self._accumulated.values():
+            for name, value in of.items():
+                merged[name] = merged[name].plus(value) if name in merged else value
+        return merged
 
     def operators(self) -> tuple[OperatorStatus, ...]:
         """Return the status of each operator, in the order of the plan."""
-        totals = self._base
-        for counted in self._counted.values():
-            totals = totals.plus(counted)
-        counters = _by_operator(totals.counters)
-        accumulated = _by_operator(totals.accumulated)
+        counters = _by_operator(self._counters.sums)
+        accumulated = _by_operator(self._all_accumulated())
         gauges = _by_operator(self._reports.gauges())
         return tuple(
             OperatorStatus(
                 id=id,
                 name=name,
-                records_in=totals.records_in.get(id, 0),
-                records_out=totals.records_out.get(id, 0),
+                records_in=self._records_in.sums.get(id, 0),
+                records_out=self._records_out.sums.get(id, 0),
                 watermark_ms=self._reports.watermark_ms(id),
                 counters=counters.get(id, {}),
                 accumulated=accumulated.get(id, {}),
@@ -78,10 +105,6 @@ class JobTotals:
             )
             for id, name in self._names.items()
         )
-
-
-def _larger(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
-    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
 
 
 def _longer(left: dict[str, Accumulated], right: dict[str, Accumulated]) -> dict[str, Accumulated]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rheos.core.metrics import declarations as f
@@ -24,6 +24,25 @@ class SubtaskReport(NamedTuple):
     """Wall-clock time of its arrival."""
     at_us: int
     """Monotonic time of its arrival."""
+    numbers: Mapping[str, Sequence[Reading]]
+    """Its numbers, by the metrics in `LOOKED_UP`."""
+
+
+LOOKED_UP = frozenset(
+    metric.name
+    for metric in (
+        f.SOURCE_LAG_ROWS,
+        f.SOURCE_LAG,
+        f.SINCE_PUBLISHED,
+        f.UNPUBLISHED,
+        f.MEMORY,
+        f.LATENCY_OBJECTIVE,
+        f.LATENCY_FOUND,
+        f.CHOSEN_TIMEOUT,
+        f.CHOSEN_ROWS,
+    )
+)
+"""Metrics that the status looks up in all reports. A report has some dozens of others."""
 
 
 class SubtaskReports:
@@ -65,7 +84,8 @@ class SubtaskReports:
             return False
         before = self._of.get(report.subtask)
         previous = None if before is None else before.newest
-        self._of[report.subtask] = SubtaskReport(report, previous, now_ms, now_us)
+        numbers = _numbers_in(report)
+        self._of[report.subtask] = SubtaskReport(report, previous, now_ms, now_us, numbers)
         return True
 
     def all(self) -> list[SubtaskReport]:
@@ -73,12 +93,13 @@ class SubtaskReports:
         return list(self._of.values())
 
     def numbers(self, metric: f.Metric) -> list[tuple[SubtaskReport, Reading, float]]:
-        """Return each number that the newest reports have for a metric."""
+        """Return each number that the newest reports have for a metric of `LOOKED_UP`."""
+        assert metric.name in LOOKED_UP, metric.name
         return [
             (of, reading, reading.value)
             for of in self.all()
-            for reading in of.newest.readings
-            if reading.metric == metric.name and isinstance(reading.value, int | float)
+            for reading in of.numbers.get(metric.name, ())
+            if isinstance(reading.value, int | float)
         ]
 
     # --- over the last two reports of each subtask ------------------------------------------------
@@ -171,6 +192,14 @@ class SubtaskReports:
 
     def _values(self, metric: f.Metric) -> list[float]:
         return [value for _, _, value in self.numbers(metric)]
+
+
+def _numbers_in(report: Progress) -> dict[str, list[Reading]]:
+    found: dict[str, list[Reading]] = {}
+    for reading in report.readings:
+        if reading.metric in LOOKED_UP:
+            found.setdefault(reading.metric, []).append(reading)
+    return found
 
 
 def _rows(report: Progress, sources: Iterable[str]) -> int:

@@ -5,7 +5,7 @@ The status shows them, so that a command that has to wait can report the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from rheos.connectors.calls.bounded_calls import UNDER_WAY
@@ -59,7 +59,7 @@ class Waits:
     def now(
         self,
         coordinator: Coordinator,
-        unpublished: Sequence[UnpublishedOutput],
+        unpublished: Callable[[], Sequence[UnpublishedOutput]],
         now_ms: int,
         joined: int = 0,
     ) -> tuple[JobWait, ...]:
@@ -67,7 +67,8 @@ class Waits:
 
         Args:
             coordinator: decides what follows, and so knows what it waits for.
-            unpublished: the sinks whose complete output is not published, as their subtasks report.
+            unpublished: returns the sinks whose complete output is not published, as their subtasks
+                report. Called only if a request waits for them.
             now_ms: the wall-clock time.
             joined: number of the attempt's workers that have connected.
         """
@@ -85,7 +86,10 @@ class Waits:
         return tuple(sorted(shown, key=lambda wait: wait.since_ms)[:_MOST])
 
     def _current(
-        self, coordinator: Coordinator, unpublished: Sequence[UnpublishedOutput], joined: int
+        self,
+        coordinator: Coordinator,
+        unpublished: Callable[[], Sequence[UnpublishedOutput]],
+        joined: int,
     ) -> Iterator[_Wait]:
         """Yield each wait as a key, a sentence, and its start if that is known. The key starts with the
         kind of the wait, and stays the same while it lasts."""
@@ -104,11 +108,14 @@ class Waits:
             yield from self._request(awaited, coordinator.state, unpublished)
 
     def _request(
-        self, awaited: AwaitedRequest, state: LifecycleState, unpublished: Sequence[UnpublishedOutput]
+        self,
+        awaited: AwaitedRequest,
+        state: LifecycleState,
+        unpublished: Callable[[], Sequence[UnpublishedOutput]],
     ) -> Iterator[_Wait]:
         name, key = _REQUESTS[awaited.request.after], f"request {awaited.request.request}"
         if awaited.stage is Stage.COMMITTING and state is LifecycleState.RUNNING:
-            sinks = [each for each in unpublished if each.subtask in awaited.subtasks]
+            sinks = [each for each in unpublished() if each.subtask in awaited.subtasks]
             for operator in dict.fromkeys(each.operator for each in sinks):
                 its = [each for each in sinks if each.operator == operator]
                 who = _subtasks([each.subtask for each in its])
