@@ -12,6 +12,7 @@ import rheos as rh
 
 SIZES = {("s", True): 3, ("m", True): 4, ("s", False): -1, ("l", False): 7}
 NAMES = {0: "zero", 1: "one", 2: None, 7: ""}
+STEPS = [3, 0, 4]
 KNOWN = frozenset(["s", "m", ""])
 
 
@@ -97,7 +98,7 @@ class Drawing:
 
     def statement(self, depth: int, indent: str) -> None:
         rng, e = self.rng, self.expression
-        choice = rng.randrange(10 if depth else 7)
+        choice = rng.randrange(12 if depth else 7)
         kind = rng.choice(["int", "float", "bool", "str"])
         match choice:
             case 0 | 1:
@@ -127,6 +128,29 @@ class Drawing:
                 if rng.random() < 0.5:
                     self.lines.append(f"{indent}else:")
                     self.block(depth, indent)
+            case 9:
+                items, name = rng.choice(
+                    [
+                        ("(1, -2, 5)", "turn"),
+                        ("enumerate(STEPS)", "at, turn"),
+                        (f"enumerate({e('str', 1)}.split('e'))", "turn, part"),
+                    ]
+                )
+                self.lines.append(f"{indent}for {name} in {items}:")
+                self.lines.append(f"{indent}    self.n.value += turn")
+                self.block(depth, indent)
+                if "part" in name:
+                    self.lines.append(f"{indent}    self.w.value = part[:9]")
+                if rng.random() < 0.5:
+                    self.lines.append(f"{indent}    if {e('bool', 1)}:")
+                    self.lines.append(f"{indent}        {rng.choice(['break', 'continue', 'return'])}")
+            case 10:
+                self.lines.append(f"{indent}match {e('str', 1)}, {e('int', 1)} % 3:")
+                for pattern in ('"s", 1', '"m" | "l", _', f'"", _ if {e("bool", 0)}', "_, 2"):
+                    self.lines.append(f"{indent}    case {pattern}:")
+                    self.block(depth, indent + "    ")
+                self.lines.append(f"{indent}    case other, _:")
+                self.lines.append(f"{indent}        self.w.value = other[:9]")
             case _:
                 self.lines.append(f"{indent}for turn in range({rng.randrange(4)}, {rng.randrange(6)}):")
                 self.lines.append(f"{indent}    self.n.value += turn")
@@ -260,7 +284,7 @@ def drawn_class(seed: int) -> type[rh.KeyedProcessFunction]:
 def class_of(text: str, file: str) -> Any:
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     names: dict[str, Any] = {
-        "rh": rh, "Given": Given, "Side": Side, "SIZES": SIZES, "NAMES": NAMES, "KNOWN": KNOWN,
+        "rh": rh, "Given": Given, "Side": Side, "SIZES": SIZES, "NAMES": NAMES, "KNOWN": KNOWN, "STEPS": STEPS,
         "Drawn": Drawn, "__name__": __name__,
     }  # fmt: skip
     exec(compile(text, file, "exec"), names)

@@ -116,6 +116,8 @@ def test_random_functions_have_the_same_results(
     for way in (TOGETHER, RESCALED, ON_DISK):
         plain = interpreted(partial(outcome, fn(), seed, way))
         assert outcome(fn(), seed, way) == plain
+        if isinstance(plain, tuple):
+            return  # A job that fails does not remove its files.
 
 
 LARGE = """

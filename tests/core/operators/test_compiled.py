@@ -286,7 +286,13 @@ def test_a_row_fails_at_the_same_line_as_interpreted(case: int) -> None:
         ("ctx.output('side', Side(1.5, 2.0))", "field 'n' should be int64, but is float"),
         ("ctx.timers.register(row.x)", "in milliseconds"),
         ("n = NAMES[row.s]", "is looked up by str, but its keys are int"),
-        ("for n in (1, 2): pass", "a loop over (1, 2) cannot be compiled"),
+        ("for n in {1, 2}: pass", "a loop over {1, 2} cannot be compiled"),
+        ("for n in NAMES: pass", "a loop over NAMES cannot be compiled"),
+        ("for n in row.a: pass", "a loop over row.a cannot be compiled"),
+        ("for n, m in row.s: pass", "must have one variable"),
+        ("match row.s:\n            case 1: pass", "str == int cannot be compiled"),
+        ("match row.s, 1:\n            case _, 1, 2: pass", "another number of parts"),
+        ("match row.s:\n            case str(): pass", "the pattern str() cannot be compiled"),
         ("with row: pass", "cannot be compiled"),
         ("n = row", "row as a whole cannot be compiled"),
     ],
@@ -306,7 +312,7 @@ class Function(rh.KeyedProcessFunction):
     with pytest.raises(ProgramError, match=r"cannot be compiled") as caught:
         replay(example(compiled_of(cls)(), 1, 1))
     assert says in caught.value.what
-    assert (caught.value.site and str(caught.value.site)) == "<refused>:8"
+    assert str(caught.value.site) == f"<refused>:{8 + line.count(chr(10))}"
     assert "fallback" in (caught.value.hint or "")
 
 

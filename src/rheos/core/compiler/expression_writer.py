@@ -523,6 +523,24 @@ class Expressions:
             self.out.write(f"fail(failed, {number})")
         return self._of_table(table, found)
 
+    def items(self, node: ast.expr) -> tuple[str, Callable[[str], Value]]:
+        """Return the number of items over which a loop runs, and a function that writes an item by its
+        position. Raise CannotCompile if the items are neither constants nor parts of a string."""
+        given, line = self._collection(node), node.lineno
+        if given is MISSING or isinstance(given, str):
+            return self.python.items(node)
+        if type(given) not in (list, tuple):
+            raise self.refused(
+                f"a loop over {ast.unparse(node)} cannot be compiled",
+                node,
+                "loop over range(), a list or tuple of constants, or a string",
+            )
+        if not given:
+            return "0", lambda at: self.constant(0, line)
+        made = table_of(dict(enumerate(given)), ast.unparse(node), self.out.texts, line)
+        table = self.scope.table(given, "items", lambda: made)
+        return f"{len(given)}", lambda at: self._of_table(table, at)
+
     def _get(self, of: ast.expr, arguments: list[ast.expr], node: ast.Call) -> Value:
         """Write the code for dict.get."""
         table, found = self._find_table(self._key(arguments[0]), of, node.lineno)

@@ -214,6 +214,33 @@ class PythonExpressions:
                 index = operand(node.slice)
         return self._write(f"{parts.code}[{index}]", operands, "str", line)
 
+    def items(self, node: ast.expr) -> tuple[str, Callable[[str], Value]]:
+        """Return the number of characters of a string, or of elements of a list of strings, and a
+        function that writes one by its position."""
+        parts = self.string_list(node, [])
+        if parts is None:
+            value = self._value(node)
+            if value.kind != "str":
+                raise CannotCompile(f"a loop over {ast.unparse(node)} cannot be compiled", node.lineno)
+            parts = StringList("a0", [value])
+        code, line = parts.code, node.lineno
+        # The loop may assign to the variables that the operands are.
+        operands = [self._keep(each) for each in parts.operands]
+        count = self._write(f"len({code})", operands, "int", line).code
+
+        def item_at(at: str) -> Value:
+            given = [*operands, Value("int", at)]
+            return self._write(f"{code}[a{len(operands)}]", given, "str", line)
+
+        return count, item_at
+
+    def _keep(self, value: Value) -> Value:
+        """Return the value in a variable of its own."""
+        if value.kind == "none":
+            return value
+        null = self._out.held(value.null) if value.null else ""
+        return Value(value.kind, self._out.held(value.code), null)
+
     def unpack(self, node: ast.expr, count: int) -> list[Value] | None:
         """Write the elements of a list of strings that is unpacked into `count` names."""
         parts = self.string_list(node, [])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from rheos.core.compiler.expression_writer import Expressions
+from rheos.core.compiler.match_statements import if_statements, subjects_of
 from rheos.core.compiler.record_classes import only_sets_fields
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, Value, kind_of_column
@@ -60,8 +61,13 @@ class Statements:
                 self._call(call)
             case ast.Assign(targets=[target], value=given):
                 self._assign(target, given)
-            case ast.AnnAssign(target=target, value=given) if given is not None:
-                self._assign(target, given)
+            case ast.Assign(targets=targets, value=given):
+                value = self._assign_value(self.expressions.value(given))
+                for target in targets:
+                    self._put(target, value)
+            case ast.AnnAssign(target=target, value=given):
+                if given is not None:
+                    self._assign(target, given)
             case ast.AugAssign(target=target, op=op, value=given):
                 before = self.expressions.value(_read(target))
                 added = self.expressions.value(given)
@@ -69,6 +75,8 @@ class Statements:
                 self._put(target, value)
             case ast.If():
                 return self._compile_if(node)
+            case ast.Match():
+                return self._match(node)
             case ast.While(orelse=[]):
                 self._while(node)
             case ast.For(orelse=[]):
@@ -150,6 +158,13 @@ class Statements:
         self.scope.assigned = behind if other else behind & self.scope.assigned
         return False
 
+    def _match(self, node: ast.Match) -> bool:
+        values = [self.expressions.value(each) for each in subjects_of(node)]
+        names = [f"match {node.lineno} {at}".replace(" ", "_") for at in range(len(values))]
+        for name, value in zip(names, values, strict=True):
+            self.scope.assign(self.out, name, value, node.lineno)
+        return self.body(if_statements(node, names))
+
     def _while(self, node: ast.While) -> None:
         self._loops += 1
         with self.scope.perhaps(), self.out.block("while failed[0] == 0:"):
@@ -166,11 +181,8 @@ class Statements:
             ):
                 pass
             case _:
-                raise CannotCompile(
-                    f"a loop over {ast.unparse(node.iter)} cannot be compiled",
-                    node.lineno,
-                    "loop over range()",
-                )
+                self._loop_over_items(node)
+                return
         if not isinstance(node.target, ast.Name):
             raise CannotCompile("a loop over range() must have one variable", node.lineno)
         values = [self.expressions.value(each) for each in args]
@@ -184,14 +196,40 @@ class Statements:
             with self.out.block(f"if {numbers[2]} == 0:"):
                 self.out.write(f"fail(failed, {number})")
                 self.out.write(f"{numbers[2]} = 1")
+        target = node.target
+        self._loop(node, ", ".join(numbers), lambda each: self._put(target, Value("int", each)))
+
+    def _loop(self, node: ast.For, numbers: str, assign: Callable[[str], None]) -> None:
+        """Write a loop over a range. `assign` assigns the variables of the user, from the number."""
         each = self.out.name()
         self._loops += 1
-        with self.scope.perhaps(), self.out.block(f"for {each} in range({', '.join(numbers)}):"):
+        with self.scope.perhaps(), self.out.block(f"for {each} in range({numbers}):"):
             with self.out.block("if failed[0] != 0:"):
                 self.out.write("break")
-            self.scope.assign(self.out, node.target.id, Value("int", each), node.lineno)
+            assign(each)
             self.body(node.body)
         self._behind_loop()
+
+    def _loop_over_items(self, node: ast.For) -> None:
+        """Write a loop over constants, over the characters of a string, or over parts of a string."""
+        iterated, target, counter = node.iter, node.target, None
+        match iterated, target:
+            case ast.Call(func=called, args=[inner], keywords=[]), ast.Tuple(elts=[number, item]) if (
+                self.expressions.object(called) is enumerate
+            ):
+                iterated, target, counter = inner, item, number
+        if not isinstance(target, ast.Name) or not isinstance(counter, ast.Name | None):
+            raise CannotCompile(
+                f"a loop over {ast.unparse(node.iter)} must have one variable", node.lineno
+            )
+        count, item_at = self.expressions.items(iterated)
+
+        def assign(each: str) -> None:
+            if counter is not None:
+                self._put(counter, Value("int", each))
+            self._put(target, item_at(each))
+
+        self._loop(node, count, assign)
 
     def _behind_loop(self) -> None:
         self._loops -= 1
