@@ -23,7 +23,7 @@ def check_compiled(
     sides: Mapping[str, DeclaredOutput],
     *,
     automatic: bool,
-) -> Mapping[str, MethodText] | Refusal | None:
+) -> dict[str, MethodText] | Refusal | None:
     """Check that a marked function can be compiled. Otherwise raise ProgramError at the line that
     prevents it, unless the function may be interpreted instead.
 

@@ -13,6 +13,33 @@ import rheos as rh
 SIZES = {("s", True): 3, ("m", True): 4, ("s", False): -1, ("l", False): 7}
 NAMES = {0: "zero", 1: "one", 2: None, 7: ""}
 STEPS = [3, 0, 4]
+LIMITS = [2, 100]
+
+
+def grade(number: int, least: int = 1, most: int = LIMITS[1]) -> str:
+    """Return a grade: a function that drawn functions call."""
+    number += 1
+    if number < least:
+        return "low"
+    limit = number % LIMITS[0]
+    if limit:
+        found = f"odd {number % 10}"
+    elif number > most:
+        found = "high"
+    else:
+        return "even"
+    return found[:9]
+
+
+def share(part: float, whole: int) -> float:
+    """Return a quotient, half of which another function computes."""
+    return half(part) / whole if whole else 0.0
+
+
+def half(of: float) -> float:
+    return of / 2
+
+
 KNOWN = frozenset(["s", "m", ""])
 
 
@@ -214,6 +241,7 @@ class Drawing:
                 lambda: f"-{e('float', d)}",
                 lambda: f"abs(float({e('int', d)} % 77))",
                 lambda: f"float(str({e('float', d)}))",
+                lambda: f"share({e('float', d)}, whole={e('int', d)} % 5)",
                 lambda: f"round({e('float', d)}, {rng.randrange(4)})",
                 lambda: f"math.atan2({e('float', d)}, {e('int', d)} % 1009)",
                 lambda: f"math.log(abs({e('int', d)} % 1009) + 1)",
@@ -267,6 +295,7 @@ class Drawing:
                 ),
                 lambda: f"'.'.join([{e('str', d)}, str({e('int', d)} % 7)])[-12:]",
                 lambda: f"({e('str', d)} + ' ').split(' ')[0]",
+                lambda: f"grade({e('int', d)} % 1009{rng.choice(['', ', 5', ', most=7'])})",
                 lambda: f"{rng.choice(['min', 'max'])}({e('str', d)}, {e('str', d)})",
             ]
             if self.rows:
@@ -284,7 +313,7 @@ def drawn_class(seed: int) -> type[rh.KeyedProcessFunction]:
 def class_of(text: str, file: str) -> Any:
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     names: dict[str, Any] = {
-        "rh": rh, "Given": Given, "Side": Side, "SIZES": SIZES, "NAMES": NAMES, "KNOWN": KNOWN, "STEPS": STEPS,
+        "rh": rh, "Given": Given, "Side": Side, "SIZES": SIZES, "NAMES": NAMES, "KNOWN": KNOWN, "STEPS": STEPS, "grade": grade, "share": share,
         "Drawn": Drawn, "__name__": __name__,
     }  # fmt: skip
     exec(compile(text, file, "exec"), names)

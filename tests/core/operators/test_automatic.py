@@ -172,6 +172,15 @@ def test_integers_have_no_limit(way: ReplayMode, forms: Forms) -> None:
 
 LIMITS = {1: 5, 2: 7}
 KNOWN = ["s"]
+SURPLUS = 0
+
+
+def surplus() -> int:
+    return SURPLUS
+
+
+def other_surplus() -> int:
+    return SURPLUS + 1
 
 
 class Limited(rh.KeyedProcessFunction):
@@ -179,7 +188,7 @@ class Limited(rh.KeyedProcessFunction):
         self.least = 3
 
     def process_element(self, row: Drawn, ctx: rh.KeyedContext) -> Any:
-        if row.a > LIMITS.get(row.k, self.least) and row.s in KNOWN:
+        if row.a > LIMITS.get(row.k, self.least) + surplus() and row.s in KNOWN:
             yield Given(row.k, row.a, row.x, row.f, row.s, None, None)
 
 
@@ -199,6 +208,9 @@ def code_of_limited(function: Any = None) -> CompiledCode:
         (lambda function: LIMITS.update({3: 8}), False),
         (lambda function: KNOWN.append("m"), False),
         (lambda function: globals().update(KNOWN=["s"]), False),
+        (lambda function: globals().update(SURPLUS=1), False),
+        (lambda function: globals().update(surplus=lambda: 0), False),
+        (lambda function: setattr(surplus, "__code__", other_surplus.__code__), False),
     ],
 )
 def test_code_holds_until_an_outside_value_changes(
@@ -206,6 +218,9 @@ def test_code_holds_until_an_outside_value_changes(
 ) -> None:
     monkeypatch.setitem(globals(), "LIMITS", dict(LIMITS))
     monkeypatch.setitem(globals(), "KNOWN", list(KNOWN))
+    monkeypatch.setitem(globals(), "SURPLUS", SURPLUS)
+    monkeypatch.setitem(globals(), "surplus", surplus)
+    monkeypatch.setattr(surplus, "__code__", surplus.__code__)
     function = Limited()
     code = code_of_limited(function)
     change(function)

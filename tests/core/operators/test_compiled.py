@@ -169,6 +169,9 @@ def test_a_compiled_function_has_the_same_state() -> None:
 
 FAILING = """
 import math
+def quotient(number):
+    least = number - 1
+    return number / least
 class Function(rh.KeyedProcessFunction):
     n = rh.ValueState(int, default=1 << 62)
     w = rh.ValueState(str, default="")
@@ -209,13 +212,15 @@ class Function(rh.KeyedProcessFunction):
             assert row.k > 1, row.s * 2
         elif row.a == 15:
             part = math.log(row.k - 1)
+        elif row.a == 17:
+            part = quotient(row.k)
         elif row.a == 16:
             self.w.value = "%d %s" % row.s
         yield Given(row.k, made, part, row.f, row.s, None, None)
 """
 
 
-@pytest.mark.parametrize("case", range(18))
+@pytest.mark.parametrize("case", range(19))
 def test_a_row_fails_at_the_same_line_as_interpreted(case: int) -> None:
     cls = class_of(FAILING, "<failing>")
     row = {
@@ -246,10 +251,10 @@ def test_a_row_fails_at_the_same_line_as_interpreted(case: int) -> None:
     if case == 6:
         # As it is, the number grows beyond 64 bits, and only the output refuses it.
         assert got[0].startswith("OverflowError")
-        assert got[1] == 23
+        assert got[1] == 26
     else:
         assert got == plain
-        assert (case < 17) == isinstance(got, tuple)
+        assert (case < 18) == isinstance(got, tuple)
 
 
 # --- what cannot be compiled --------------------------------------------------------------------------
@@ -286,6 +291,9 @@ def test_a_row_fails_at_the_same_line_as_interpreted(case: int) -> None:
         ("ctx.output('side', Side(1.5, 2.0))", "field 'n' should be int64, but is float"),
         ("ctx.timers.register(row.x)", "in milliseconds"),
         ("n = NAMES[row.s]", "is looked up by str, but its keys are int"),
+        ("n = later(row.a)", "later() has a signature that cannot be compiled"),
+        ("n = doubled(row.a, 1)", "the arguments of doubled() cannot be compiled"),
+        ("n = doubled(row.s, b=1)", "the arguments of doubled() cannot be compiled"),
         ("for n in {1, 2}: pass", "a loop over {1, 2} cannot be compiled"),
         ("for n in NAMES: pass", "a loop over NAMES cannot be compiled"),
         ("for n in row.a: pass", "a loop over row.a cannot be compiled"),
@@ -307,6 +315,12 @@ class Function(rh.KeyedProcessFunction):
         first = row.a
         {line}
         yield Given(1, first, 0.0, True, "", None, None)
+
+def later(*given):
+    return 1
+
+def doubled(number):
+    return 2 * number
 """
     cls = class_of(text, "<refused>")
     with pytest.raises(ProgramError, match=r"cannot be compiled") as caught:
@@ -314,6 +328,20 @@ class Function(rh.KeyedProcessFunction):
     assert says in caught.value.what
     assert str(caught.value.site) == f"<refused>:{8 + line.count(chr(10))}"
     assert "fallback" in (caught.value.hint or "")
+
+
+def test_a_function_that_calls_itself_is_named_with_its_line() -> None:
+    text = """
+def endless(number):
+    return endless(number - 1)
+
+class Function(rh.KeyedProcessFunction):
+    def process_element(self, row: Drawn, ctx):
+        yield Given(1, endless(row.a), 0.0, True, "", None, None)
+"""
+    with pytest.raises(ProgramError, match="endless calls itself") as caught:
+        replay(example_without_side(compiled_of(class_of(text, "<endless>"))()))
+    assert str(caught.value.site) == "<endless>:3"
 
 
 def test_a_variable_that_may_not_be_set_is_refused() -> None:

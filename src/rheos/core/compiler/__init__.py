@@ -3,8 +3,9 @@
 `values` has the types that the compiler supports, and the error for code that it cannot compile.
 `constants` finds the names that a method uses from outside. `arithmetic` is Python's arithmetic on 64
 bits. `scope` resolves names. `expression_writer` and `statements` write the body of a method as plain
-typed Python, line by line (`writer`); `match_statements` turns `match` into `if`. Python itself
-evaluates the `operations` on strings, which `python_expressions` finds, `operation_writer` writes and
-`python_calls` executes. `kernel` wraps the body in a loop, which numba compiles.
-`core.operators.compiled_core` calls the kernel for rows and timers.
+typed Python, line by line (`writer`); `match_statements` turns `match` into `if`, and
+`called_functions` turns a called function into an expression. Python itself evaluates the `operations`
+on strings, which `python_expressions` finds, `operation_writer` writes and `python_calls` executes.
+`kernel` wraps the body in a loop, which numba compiles. `core.operators.compiled_core` calls the kernel
+for rows and timers.
 """

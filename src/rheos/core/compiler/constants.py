@@ -7,7 +7,7 @@ import enum
 import inspect
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,9 +62,22 @@ class SurroundingNames:
     def __init__(self, function: types.FunctionType) -> None:
         self.constants: dict[str, Constant] = {}
         """Everything that was noted, by its source code."""
+        self._called: dict[types.FunctionType, SurroundingNames] = {}
         cells = function.__closure__ or ()
         self._cells = dict(zip(function.__code__.co_freevars, cells, strict=True))
         self._globals = function.__globals__
+
+    def of_called(self, function: types.FunctionType) -> SurroundingNames:
+        """Return the names that a called function can access."""
+        if function not in self._called:
+            self._called[function] = SurroundingNames(function)
+        return self._called[function]
+
+    def all_constants(self) -> Iterator[Constant]:
+        """Yield everything that was noted here and for called functions."""
+        yield from self.constants.values()
+        for each in self._called.values():
+            yield from each.all_constants()
 
     def find(self, name: str) -> Any:
         """Return the value of a name; MISSING if it is not defined."""

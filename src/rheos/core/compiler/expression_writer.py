@@ -7,9 +7,11 @@ import ast
 import math
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from types import FunctionType
 from typing import Any
 
+from rheos.core.compiler.called_functions import LocalValue, called_function
 from rheos.core.compiler.constants import (
     MISSING,
     SurroundingNames,
@@ -35,6 +37,7 @@ from rheos.core.compiler.values import (
 )
 from rheos.core.compiler.writer import Parameter, Writer
 from rheos.core.errors import ProgramError
+from rheos.core.graph.compilation import MethodText
 from rheos.core.protocol.durations import duration_ms
 
 _TOO_LARGE = "an integer that exceeds the 64 bits of compiled functions"
@@ -68,10 +71,20 @@ _NATIVE = (
 class Expressions:
     """A writer of expressions. The scope resolves the names of the method."""
 
-    def __init__(self, writer: Writer, scope: MethodScope, around: SurroundingNames) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        scope: MethodScope,
+        around: SurroundingNames,
+        sources: dict[str, MethodText],
+    ) -> None:
+        """Create the writer. `sources` has the source of functions; that of called ones is added."""
         self.out = writer
         self.scope = scope
         self.around = around
+        self._sources = sources
+        self._calls: list[FunctionType] = []
+        """Functions that are being written in place of their calls, outermost first."""
         self.python = PythonExpressions(writer, self.value)
 
     # --- values ---------------------------------------------------------------------------------------
@@ -87,6 +100,9 @@ class Expressions:
                 return self._attribute(node)
             case ast.BinOp(left=left, op=op, right=right):
                 return self.binary(self.value(left), op, self.value(right), node.lineno, right)
+            case LocalValue(name=name, value=given, body=body):
+                self.scope.assign(self.out, name, self.value(given), node.lineno)
+                return self.value(body)
             case ast.JoinedStr():
                 return self.python.format(node)
             case ast.UnaryOp():
@@ -148,17 +164,18 @@ class Expressions:
         """Return the object to which a name, or an attribute of a module or class, refers; MISSING if
         it does not exist. What the object is now becomes part of the loop."""
         if isinstance(node, ast.Name | ast.Attribute):
-            return self.around.noted(ast.unparse(node), lambda: self._object(node))
+            around = self.around
+            return around.noted(ast.unparse(node), lambda: self._object(node, around))
         return MISSING
 
-    def _object(self, node: ast.expr) -> Any:
+    def _object(self, node: ast.expr, around: SurroundingNames) -> Any:
         match node:
             case ast.Name(id=name):
-                return MISSING if self.scope.has(name) else self.around.find(name)
+                return MISSING if self.scope.has(name) else around.find(name)
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
                 return self.scope.of_instance(name)
             case ast.Attribute(value=of, attr=name):
-                owner = self._object(of)
+                owner = self._object(of, around)
                 return MISSING if owner is MISSING else attribute_of(owner, name)
             case _:
                 return MISSING
@@ -571,6 +588,8 @@ class Expressions:
             made = self.python.method(node)
             if made is not None:
                 return made
+        if isinstance(called, FunctionType) and not _is_duration(called):
+            return self._inlined(called, node)
         if node.keywords or called is MISSING:
             raise self._uncalled(node)
         if _is_duration(called) and len(node.args) == 1:
@@ -632,6 +651,42 @@ class Expressions:
                 self.out.write(f"{whole} = neg({whole}, failed, {number})")
             return Value("int", whole)
         raise self._uncalled(node)
+
+    def _inlined(self, called: FunctionType, node: ast.Call) -> Value:
+        """Write the body of a function of the user in place of its call."""
+        if called in self._calls:
+            raise self.refused(f"{called.__name__} calls itself, which cannot be compiled", node)
+        # What the function does becomes part of the loop.
+        for part in ("__code__", "__defaults__"):
+            read = partial(self._part_of, node.func, part, self.around)
+            self.around.noted(f"{ast.unparse(node.func)}.{part}", read)
+        function = called_function(called, self._sources, node)
+        values = [self._keep(self.value(each)) for each in function.arguments]
+        values += [self.constant(each, node.lineno) for each in function.defaults]
+        before = self.around, self.out.file
+        self.around, self.out.file = self.around.of_called(called), function.file
+        self._calls.append(called)
+        try:
+            with self.scope.within(f"h{node.lineno}_{node.col_offset}_"):
+                for name, value in zip(function.names, values, strict=True):
+                    self.scope.assign(self.out, name, value, node.lineno)
+                return self._keep(self.value(function.body))
+        except CannotCompile as refused:
+            refused.file = refused.file or function.file
+            raise
+        finally:
+            self._calls.pop()
+            self.around, self.out.file = before
+
+    def _part_of(self, node: ast.expr, name: str, around: SurroundingNames) -> Any:
+        return getattr(self._object(node, around), name, MISSING)
+
+    def _keep(self, value: Value) -> Value:
+        """Return the value in a variable of its own."""
+        if value.kind in ("none", "other"):
+            return value
+        null = self.out.held(value.null) if value.null else ""
+        return Value(value.kind, self.out.held(value.code), null)
 
     def _duration(self, node: ast.expr) -> int:
         """Return the milliseconds of a constant duration."""

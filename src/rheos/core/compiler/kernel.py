@@ -98,11 +98,12 @@ class Typing:
 
 
 def loops_of(
-    function: Any, methods: Mapping[str, MethodText], typing: Typing, texts: StringCodes
+    function: Any, methods: dict[str, MethodText], typing: Typing, texts: StringCodes
 ) -> dict[Role, Loop]:
     """Return the loops of a function that is to be compiled, after assigning codes to its strings.
 
-    `methods` has the source of its methods. Raise CannotCompile, with the file.
+    `methods` has the source of its methods; that of functions which they call is added. Raise
+    CannotCompile, with the file.
     """
     states: dict[str, ValueState[Any]] = {}
     for declared in keyed_declarations(function).values():
@@ -119,9 +120,11 @@ def loops_of(
             continue
         try:
             method = getattr(type(function), name)
-            found[role] = _loop(role, text, method, function, states, keys, fields, typing, texts)
+            found[role] = _loop(
+                role, text, method, function, states, keys, fields, typing, texts, methods
+            )
         except CannotCompile as refused:
-            refused.file = text.file
+            refused.file = refused.file or text.file
             raise
     return found
 
@@ -136,6 +139,7 @@ def _loop(
     fields: Mapping[str, RecordField],
     typing: Typing,
     texts: StringCodes,
+    sources: dict[str, MethodText],
 ) -> Loop:
     tree = text.tree()
     arguments = [each.arg for each in tree.args.args]
@@ -164,7 +168,7 @@ def _loop(
     for _ in range(_PASSES):
         scope.settled, scope.assigned = True, set()
         writer, around = Writer(texts), SurroundingNames(method)
-        expressions = Expressions(writer, scope, around)
+        expressions = Expressions(writer, scope, around, sources)
         statements = Statements(writer, scope, expressions, typing.outputs, yields=yields)
         with writer.indented(3):
             statements.body(tree.body)
@@ -180,7 +184,7 @@ def _loop(
         writer.parameters,
         outputs,
         writer.failures,
-        tuple(around.constants.values()),
+        tuple(around.all_constants()),
         writer.operations,
         writer.timer_changes,
         writer.timers_grow,

@@ -19,8 +19,8 @@ def subjects_of(node: ast.Match) -> list[ast.expr]:
 def if_statements(node: ast.Match, names: Sequence[str]) -> list[ast.stmt]:
     """Return statements that do what `match` does, after its subjects were assigned to `names`.
 
-    Raise CannotCompile if a pattern is none of: a constant, None, `_`, a name, and tuples and
-    alternatives of these.
+    Patterns are constants, None, `_`, names, and tuples and alternatives of these. Raise CannotCompile
+    for other patterns.
     """
     statements: list[ast.stmt] = []
     for case in reversed(node.cases):
@@ -78,7 +78,7 @@ def _tests(
 
 
 def _at(place: ast.pattern, node: N) -> N:
-    """Return the node with the position of a pattern, where it has none."""
+    """Return the node and set the positions that it lacks to that of a pattern."""
     for each in ast.walk(node):
         if "lineno" in each._attributes and not hasattr(each, "lineno"):
             ast.copy_location(each, place)

@@ -86,6 +86,8 @@ class MethodScope:
         self.record = record
         self.event_time = event_time
         self._self, self._given, self._context = arguments
+        self._prefix = ""
+        """Prefix of the variables of the function that is written in place of its call."""
         self.types: dict[str, Variable] = {}
         self.settled = True
         """Whether a pass has found no new types."""
@@ -97,22 +99,33 @@ class MethodScope:
     # --- local variables ------------------------------------------------------------------------------
 
     def has(self, name: str) -> bool:
-        return name in self.types or name in (self._self, self._given, self._context)
+        own = self._prefix + name in self.types
+        return own or name in (self._self, self._given, self._context)
+
+    @contextmanager
+    def within(self, prefix: str) -> Iterator[None]:
+        """Resolve names as those of another function, whose variables have a prefix."""
+        before = self._self, self._given, self._context, self._prefix
+        self._self = self._given = self._context = ""
+        self._prefix += prefix
+        yield
+        self._self, self._given, self._context, self._prefix = before
 
     def variable(self, name: str, line: int) -> Value:
+        known = self._prefix + name
         if name == self._given and self.role == "timers" and name not in self.types:
             return Value("int", "timestamp")
-        if name not in self.types:
+        if known not in self.types:
             raise CannotCompile(f"{name} as a whole cannot be compiled", line, "use its fields")
-        if name not in self.assigned:
+        if known not in self.assigned:
             raise CannotCompile(
                 f"{name} may be unassigned here", line, f"assign {name} on every path to this line"
             )
-        variable = self.types[name]
-        null = f"z_{name}" if variable.nullable else ""
+        variable = self.types[known]
+        null = f"z_{known}" if variable.nullable else ""
         if variable.kind == "none":
             return NONE
-        return Value(variable.kind, f"v_{name}", null, variable.column)
+        return Value(variable.kind, f"v_{known}", null, variable.column)
 
     def assign(self, out: Writer, name: str, value: Value, line: int) -> None:
         if name in (self._self, self._given, self._context):
@@ -121,7 +134,8 @@ class MethodScope:
             )
         column = value.column if value.kind == "other" else None
         given = Variable(value.kind, bool(value.null), column)
-        before = self.types.get(name)
+        known = self._prefix + name
+        before = self.types.get(known)
         joined = given if before is None else before.joined(given)
         if joined is None:
             assert before is not None
@@ -132,13 +146,13 @@ class MethodScope:
                 "use another name, or convert: float(...)",
             )
         if joined != before:
-            self.types[name] = joined
+            self.types[known] = joined
             self.settled = False
         if value.kind not in ("none", "other"):
-            out.write(f"v_{name} = {value.code}")
+            out.write(f"v_{known} = {value.code}")
         if joined.nullable:
-            out.write(f"z_{name} = {value.null or 'False'}")
-        self.assigned.add(name)
+            out.write(f"z_{known} = {value.null or 'False'}")
+        self.assigned.add(known)
 
     def declared(self, out: Writer) -> None:
         """Write the declarations of all variables, without values."""

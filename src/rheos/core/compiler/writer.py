@@ -38,6 +38,8 @@ class Failure:
     what: str
     """Error message; empty if Python has raised an exception."""
     hint: str | None
+    file: str = ""
+    """File of the line; empty for that of the method."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Writer:
         self.outputs: dict[str, OutputColumns] = {}
         self.operations: list[ScalarOperation] = []
         """Operations that Python evaluates, by number."""
+        self.file = ""
+        """File of the code that is being written; empty for that of the method."""
         self.timer_changes = 0
         """Number of places in the code that change timers."""
         self.timers_grow = False
@@ -132,5 +136,5 @@ class Writer:
 
     def failure(self, line: int, what: str, hint: str | None = None) -> str:
         """Return the number of a failure; 0 means no failure."""
-        self.failures.append(Failure(line, what, hint))
+        self.failures.append(Failure(line, what, hint, self.file))
         return str(len(self.failures))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
 
@@ -54,8 +54,9 @@ class CompilationMark:
     """Source and options of a class that is marked for compilation."""
 
     fallback: Fallback
-    methods: Mapping[str, MethodText]
-    """Source of `process_element`, and of `on_timer` if the class has one."""
+    methods: dict[str, MethodText]
+    """Source of `process_element`, of `on_timer` if the class has one, and of functions that they
+    call."""
 
 
 @overload
@@ -108,7 +109,7 @@ def compiled_class(cls: Any, fallback: Fallback) -> Any:
     return cls
 
 
-def method_texts(cls: type) -> Mapping[str, MethodText]:
+def method_texts(cls: type) -> dict[str, MethodText]:
     """Return the source of the methods that a keyed function defines.
 
     Raises:
@@ -118,7 +119,7 @@ def method_texts(cls: type) -> Mapping[str, MethodText]:
     for name in ("process_element", "on_timer"):
         method = getattr(cls, name)
         if method is not getattr(KeyedProcessFunction, name):
-            methods[name] = _text(cls, method)
+            methods[name] = function_text(method)
     return methods
 
 
@@ -129,13 +130,18 @@ def compiled_mark(function: object) -> CompilationMark | None:
     return mark
 
 
-def _text(cls: type, method: Any) -> MethodText:
+def function_text(function: Any) -> MethodText:
+    """Return the source of a function.
+
+    Raises:
+        ProgramError: The source is not available.
+    """
     try:
-        lines, first = inspect.getsourcelines(method)
-        file = inspect.getsourcefile(method) or "<unknown>"
+        lines, first = inspect.getsourcelines(function)
+        file = inspect.getsourcefile(function) or "<unknown>"
     except (OSError, TypeError) as error:
         raise ProgramError(
-            f"the source code of {cls.__name__}.{method.__name__}, which is needed to compile it, is "
+            f"the source code of {function.__qualname__}, which is needed to compile it, is "
             f"not available: {error}",
             hint="write the class in a file or a notebook cell",
         ) from None

@@ -9,7 +9,7 @@ function changes, such as a global.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -94,9 +94,7 @@ class TentativeCore(CompiledCore):
 class AutomaticCore(ProcessCore):
     """Calls the interpreted or the compiled form of a function, which have the same results."""
 
-    def __init__(
-        self, ctx: OperatorContext, spec: ProcessSpec, methods: Mapping[str, MethodText]
-    ) -> None:
+    def __init__(self, ctx: OperatorContext, spec: ProcessSpec, methods: dict[str, MethodText]) -> None:
         takes = [("process_element", spec.record)]
         self._python = python = KeyedCore(ctx, spec.fn, spec.side_outputs, takes)
         self._compiled: TentativeCore | None = None

@@ -114,7 +114,7 @@ class CompiledCode:
         return all(constant.holds() for loop in self.loops.values() for constant in loop.constants)
 
 
-def code_of(function: Any, methods: Mapping[str, MethodText], typing: Typing) -> CompiledCode:
+def code_of(function: Any, methods: dict[str, MethodText], typing: Typing) -> CompiledCode:
     """Write the loops of a function. Raise CannotCompile, with the file."""
     texts = StringCodes()
     return CompiledCode(texts, loops_of(function, methods, typing, texts))
@@ -203,7 +203,7 @@ class CompiledCore(ColumnarCore):
             what = named_error(running.python.raised())
         return UserFunctionError(
             what,
-            site=Site(running.loop.file, failure.line),
+            site=Site(failure.file or running.loop.file, failure.line),
             operator=self.ctx.name,
             record=shown(record),
             key=shown(self.state.keys.listed()[int(slot)]),
@@ -299,9 +299,7 @@ def typing_of(port: PortType, spec: ProcessSpec, read: Mapping[str, OutputType])
 class MarkedCore(CompiledCore):
     """The core of a function that is marked for compilation, which is compiled when it is opened."""
 
-    def __init__(
-        self, ctx: OperatorContext, spec: ProcessSpec, methods: Mapping[str, MethodText]
-    ) -> None:
+    def __init__(self, ctx: OperatorContext, spec: ProcessSpec, methods: dict[str, MethodText]) -> None:
         self._typing = typing_of(ctx.ports[0], spec, ctx.outputs)
         self._methods = methods
         super().__init__(ctx, spec, CompiledCode(StringCodes(), {}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +49,7 @@ def check_compiles(function: Any, typing: Typing) -> bool:
 
 
 def automatic_core(
-    ctx: OperatorContext, spec: ProcessSpec, methods: Mapping[str, MethodText]
+    ctx: OperatorContext, spec: ProcessSpec, methods: dict[str, MethodText]
 ) -> ProcessCore | None:
     """Return the core of a function that is compiled while it runs; None if this process has no
     compiler."""

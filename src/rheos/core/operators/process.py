@@ -77,7 +77,7 @@ class ProcessSpec(KeyedFunctionSpec):
     record: type | None
     side_outputs: Mapping[str, pa.Schema] = field(default_factory=dict)
     late: LateByPort = TO_SIDE_OUTPUT
-    automatic: Mapping[str, MethodText] | Refusal | None = None
+    automatic: dict[str, MethodText] | Refusal | None = None
     """Source of the methods of an unmarked function that is compiled while it runs, or the reason why
     it is not. None if nobody has asked for it."""
 
