@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, TypeAlias
 import pyarrow as pa
 
 from rheos.core.connectors.contract import Sink, Source
+from rheos.core.connectors.lookup import Lookup
 from rheos.core.errors import Site
 from rheos.core.graph.changelog import Changes
 from rheos.core.graph.row_distribution import AnyDistribution
@@ -111,6 +112,11 @@ class Spec(ABC):
     @property
     def writes_to(self) -> Sink | None:
         """Return the sink that it writes to; None for every other operator."""
+        return None
+
+    @property
+    def looks_up(self) -> Lookup | None:
+        """Return the external system whose rows it looks up; None for every other operator."""
         return None
 
     @property

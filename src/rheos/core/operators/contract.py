@@ -344,6 +344,12 @@ class OperatorSpec(Spec):
         inputs."""
         return False
 
+    @property
+    def window_lifetime_ms(self) -> int | None:
+        """Return the time from the start of a window until its state is deleted. None without windows
+        of a fixed size."""
+        return None
+
     # --- columns ------------------------------------------------------------------------------------
 
     def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:

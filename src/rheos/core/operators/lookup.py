@@ -84,6 +84,10 @@ class LookupSpec(SplitSpec):
     kind: ClassVar[str] = "lookup"
     begins_chain: ClassVar[bool] = True
 
+    @property
+    def looks_up(self) -> Lookup:
+        return self.lookup
+
     def operator(self, ctx: OperatorContext) -> Operator:
         return LookupOperator(ctx, self)
 

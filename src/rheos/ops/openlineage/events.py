@@ -14,7 +14,6 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 import pyarrow as pa
 
 from rheos.core.connectors.datasets import Dataset, datasets_of
-from rheos.core.operators.lookup import LookupSpec
 from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.elements import visible
@@ -155,8 +154,8 @@ def lineage_of(
         if isinstance(spec, SourceSpec):
             is_endless |= not spec.source.bounded
             inputs += _named(planned.name, datasets_of(spec.source), spec.source.schema)
-        elif isinstance(spec, LookupSpec):
-            inputs += _named(planned.name, datasets_of(spec.lookup), spec.lookup.schema)
+        elif spec.looks_up is not None:
+            inputs += _named(planned.name, datasets_of(spec.looks_up), spec.looks_up.schema)
         elif spec.writes_to is not None:
             columns = visible(planned.ports[0].schema)
             outputs += _named(planned.name, datasets_of(spec.writes_to), columns)

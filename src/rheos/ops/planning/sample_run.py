@@ -19,7 +19,6 @@ from rheos.api.program_file import captured_program
 from rheos.core.errors import JobFailedError
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.model import MetricsReport
-from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.state_config import Backend
@@ -310,13 +309,11 @@ def _sync_us_per_mb(report: MetricsReport, slot_bytes: float) -> float:
 
 def _lifetimes(plan: PhysicalPlan) -> dict[str, int]:
     """Return the length in ms of windows of a fixed size, with their lateness, by operator."""
-    found = {}
-    for planned in plan.operators():
-        spec = planned.spec
-        size_ms = getattr(spec.window, "size_ms", None) if isinstance(spec, WindowSpec) else None
-        if isinstance(spec, WindowSpec) and isinstance(size_ms, int):
-            found[str(planned.id)] = size_ms + spec.lateness_ms
-    return found
+    return {
+        str(planned.id): lifetime_ms
+        for planned in plan.operators()
+        if (lifetime_ms := planned.spec.window_lifetime_ms) is not None
+    }
 
 
 def _splits(report: MetricsReport) -> dict[str, int]:

@@ -43,6 +43,11 @@ class WindowSpec(SplitSpec):
     late_tag: str | None = None
     """Side output of late rows, if the program reads it."""
 
+    @property
+    def window_lifetime_ms(self) -> int | None:
+        size_ms = getattr(self.window, "size_ms", None)
+        return size_ms + self.lateness_ms if isinstance(size_ms, int) else None
+
     def _windows(self, ctx: OperatorContext) -> WindowOperator:
         if self.fn is None:
             return WindowAggregateOperator(ctx, self)
