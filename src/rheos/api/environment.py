@@ -466,6 +466,8 @@ class Environment(HintedBase):
                 job=self._job_id(name),
                 until_now=options.until_now,
                 standby=options.standby,
+                succeeds=options.succeeds,
+                keep_ms=options.keep_ms,
                 origins=(
                     {} if self._sql is None or self._config.lineage is None else self._sql.origins()
                 ),

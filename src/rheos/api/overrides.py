@@ -47,6 +47,11 @@ class Overrides:
     standby: bool = False
     """Whether to wait while another driver runs the job, and to take over when that driver is gone."""
 
+    succeeds: str | None = None
+    """Running job that is handed over to this driver; None if this driver starts its job itself."""
+    keep_ms: int = 0
+    """Time in ms for which the driver that hands the job over is kept ready."""
+
     def override_of(self, name: str) -> Any:
         """Return the override of a setting; None if the command does not set it."""
         overriding = [partial.values[name] for partial in self.settings if name in partial.values]

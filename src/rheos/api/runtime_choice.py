@@ -53,6 +53,8 @@ class RuntimeChoice:
             self._check_until_now(config)
         if overrides.standby:
             self._check_standby(config)
+        if overrides.succeeds is not None:
+            self._check_succeeds(config)
         if config.scaling is not None and self.is_batch:
             raise ConfigurationError(
                 "autoscaling is not available in a batch job, which ends with its input",
@@ -98,6 +100,20 @@ class RuntimeChoice:
                 "--standby resumes from the checkpoints of the lost driver, but no checkpoint "
                 "directory is configured",
                 hint="set a checkpoint directory that both drivers can access: "
+                'rh.Environment(checkpoint_dir="..."), or --checkpoint-dir',
+            )
+
+    def _check_succeeds(self, config: JobConfig) -> None:
+        if self.name != "continuous":
+            raise ConfigurationError(
+                f"a running job can be handed over only to a continuous job, and this is a {self.name} "
+                "job",
+                hint='write --runtime continuous, or runtime="continuous"',
+            )
+        if config.checkpoint_dir is None:
+            raise ConfigurationError(
+                "the job is handed over with a checkpoint, but no checkpoint directory is configured",
+                hint="set the checkpoint directory of the running job: "
                 'rh.Environment(checkpoint_dir="..."), or --checkpoint-dir',
             )
 

@@ -1,5 +1,6 @@
 """Commands that inspect and control running jobs: `jobs`, `status`, `checkpoints`, `metrics`,
-`monitoring`, `events`, `logs`, `profile`, `why-not`, `savepoint`, `stop`, `rescale`, `cancel`."""
+`monitoring`, `events`, `logs`, `profile`, `why-not`, `savepoint`, `stop`, `rescale`, `rollback`,
+`cancel`."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 
 from rheos.cli.operations import add_commands
-from rheos.cli.options import Job, Json, Timeout
+from rheos.cli.options import Job, Json, Keep, Timeout
 
 app = typer.Typer()
 
@@ -212,6 +213,15 @@ def stop(
     from rheos.cli.jobs import stop_job
 
     raise typer.Exit(stop_job(job, directory, with_savepoint, drain, timeout))
+
+
+@app.command()
+def rollback(job: Job, keep: Keep = "0s") -> None:
+    """Hand a job back to the program that ran it before `rheos upgrade --keep`. It continues from a
+    checkpoint that the newer program takes for it."""
+    from rheos.cli.jobs import roll_back_job
+
+    raise typer.Exit(roll_back_job(job, keep))
 
 
 add_commands(app)

@@ -148,6 +148,18 @@ def stop_job(
     return operate(wanted, StopJob(directory=place, drain=drain), timeout)
 
 
+def roll_back_job(wanted: str, keep: str) -> int:
+    """Hand a job back to the driver that was kept ready, and print which one it is."""
+
+    def run() -> int:
+        from rheos.ops.control.handover import roll_back
+
+        say(f"the job is handed back to {roll_back(wanted, duration_ms(keep) / 1000)}", error=True)
+        return 0
+
+    return reported(run)
+
+
 def operate(
     wanted: str, operation: JobOperation[T], timeout: str | None, *, as_json: bool = False
 ) -> int:

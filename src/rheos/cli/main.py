@@ -22,7 +22,9 @@ from rheos.cli.options import (
     Arguments,
     File,
     GivenSettings,
+    Job,
     Json,
+    Keep,
     LogJson,
     MetricsNames,
     MetricsPlace,
@@ -167,6 +169,38 @@ def run(
             until_now=until is not None,
             until_ms=None if for_ is None else duration_ms(for_),
             standby=standby,
+        )
+        watched = MonitoringOptions(metrics_port, otlp, with_dashboard, log_json, metrics_name or ())
+        raise typer.Exit(run(file, arguments or [], overrides, watched))
+
+
+@app.command(cls=ProgramArguments, context_settings=PASSES_ARGUMENTS_ON)
+@takes_settings()
+def upgrade(
+    job: Job,
+    file: File,
+    settings: GivenSettings,
+    arguments: Arguments = None,
+    keep: Keep = "0s",
+    param: Param = None,
+    metrics_port: MetricsPlace = None,
+    metrics_name: MetricsNames = None,
+    otlp: OtlpUrl = None,
+    with_dashboard: WithDashboard = False,
+    log_json: LogJson = False,
+) -> None:
+    """Hand a running job over to a changed program, at one checkpoint. This command then runs the job,
+    as `rheos run` does, and the driver before it ends."""
+    with _cancelled_by_ctrl_c():
+        _start_jvm(file, settings, quiet=log_json)
+        from rheos.cli.run import MonitoringOptions, run
+        from rheos.core.protocol.durations import duration_ms
+
+        overrides = replace(
+            settings.overrides(),
+            parameters=parameters(param),
+            succeeds=job,
+            keep_ms=duration_ms(keep),
         )
         watched = MonitoringOptions(metrics_port, otlp, with_dashboard, log_json, metrics_name or ())
         raise typer.Exit(run(file, arguments or [], overrides, watched))

@@ -186,6 +186,14 @@ Standby = Annotated[
     ),
 ]
 
+Keep = Annotated[
+    str,
+    typer.Option(
+        callback=duration,
+        help="Time for which the driver that hands the job over is kept ready for `rheos rollback`.",
+    ),
+]
+
 Param = Annotated[
     list[str] | None,
     typer.Option(

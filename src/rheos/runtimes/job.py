@@ -167,6 +167,11 @@ class JobConfig:
     standby: bool = False
     """Whether this driver waits while another one runs the job, and takes over when that one is
     gone."""
+    succeeds: str | None = None
+    """Running job that is handed over to this driver, as the user names it; None if this driver starts
+    its job itself."""
+    keep_ms: int = 0
+    """Time in ms for which the driver that hands the job over is kept ready, for a rollback."""
     settings: tuple[tuple[str, str], ...] = ()
     """Settings by the names of `rh.Settings`, as a user writes them, for display."""
     driver: str = ""

@@ -22,6 +22,7 @@ from typing import (
 
 import msgspec
 
+from rheos.core.checkpoint.succession import Situation
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.unknown_names import HintedObject
@@ -61,6 +62,17 @@ class DoneAnswer(msgspec.Struct, frozen=True):
     """The answer of an operation that only acts."""
 
     done: bool = True
+
+
+class SuccessionAnswer(msgspec.Struct, frozen=True):
+    """The situation of a driver in a handover."""
+
+    owner: str
+    """Id of the driver in the log."""
+    situation: Situation | None
+    """Situation according to the log; None if it runs the job itself."""
+    is_ready: bool
+    """Whether it waits, and could continue the job from its newest checkpoint."""
 
 
 # --- operations that read ---------------------------------------------------------------------------
@@ -303,6 +315,76 @@ class RescaleJob(DriverOperation[DoneAnswer], frozen=True):
         return f"{job} runs with parallelism {self.parallelism}"
 
 
+class HandoverRequest(DriverOperation[DoneAnswer], frozen=True):
+    """Hand a running job over to another driver, which waits for it. The answer comes when nothing of
+    this driver runs."""
+
+    name = "hand-over"
+    role = Role.OPERATE
+    faces = NOWHERE
+    reports = False
+    timeout = "10m"
+    successor: Annotated[str, Argument("Id of the driver that waits.")]
+    keep_s: Annotated[
+        float,
+        Argument("Time for which this driver is kept ready, for a rollback.", bounds={"ge": 0}),
+    ] = 0.0
+
+    def carry_out(self, job: DrivenJob) -> DoneAnswer:
+        keep_ms = round(self.keep_s * 1000)
+        answer = job.master.request_handover(self.successor, keep_ms)
+        job.answered(answer, "the job was not handed over")
+        return DoneAnswer()
+
+    def refusal(self) -> ConfigurationError:
+        return ConfigurationError(
+            "this job cannot be handed over: a batch job takes no checkpoints",
+            hint='run it with runtime="continuous", or start the changed program from the beginning',
+        )
+
+
+class GetSuccession(DriverOperation[SuccessionAnswer], frozen=True):
+    """The situation of a driver that waits for the job, or is kept ready. It refuses if its program
+    does not fit the newest checkpoint."""
+
+    name = "succession"
+    faces = NOWHERE
+    checked: Annotated[bool, Argument("Whether to refuse if the program does not fit.")] = True
+
+    def carry_out(self, job: DrivenJob) -> SuccessionAnswer:
+        master = job.master
+        if self.checked and (misfit := master.misfit) is not None:
+            raise misfit
+        return SuccessionAnswer(master.owner, master.situation, master.has_looked)
+
+
+class TakeJob(DriverOperation[DoneAnswer], frozen=True):
+    """Notify a driver that is kept ready that the other driver has ended its attempt. It claims the job
+    if the log permits it."""
+
+    name = "take-job"
+    role = Role.OPERATE
+    faces = NOWHERE
+    reports = False
+
+    def carry_out(self, job: DrivenJob) -> DoneAnswer:
+        job.master.other_is_gone()
+        return DoneAnswer()
+
+
+class WithdrawWait(DriverOperation[DoneAnswer], frozen=True):
+    """End a driver that waits for the job, unless the log names it as the next."""
+
+    name = "withdraw"
+    role = Role.OPERATE
+    faces = NOWHERE
+    reports = False
+
+    def carry_out(self, job: DrivenJob) -> DoneAnswer:
+        job.master.withdraw()
+        return DoneAnswer()
+
+
 class ProfileSubtask(DriverOperation["StackProfile"], frozen=True):
     """Sample where a subtask of a running job spends its time. The command prints folded
     stacks: for speedscope, or flamegraph.pl."""
@@ -386,6 +468,10 @@ JOB_OPERATIONS: Operations = (
     TakeSavepoint,
     StopJob,
     RescaleJob,
+    HandoverRequest,
+    GetSuccession,
+    TakeJob,
+    WithdrawWait,
     ProfileSubtask,
     CancelJob,
 )

@@ -197,6 +197,11 @@ class Coordinator:
         return self._life.misfit
 
     @property
+    def has_looked(self) -> bool:
+        """Return whether a driver that waits has read the log, and could continue the job."""
+        return self._life.has_looked
+
+    @property
     def situation(self) -> Situation | None:
         """Return what a driver that waits has read in the log; None for one that does not wait."""
         return None if self._life.succession is None else self._life.succession.situation

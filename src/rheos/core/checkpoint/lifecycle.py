@@ -149,6 +149,11 @@ class JobLifecycle:
         return self._starting.earlier
 
     @property
+    def has_looked(self) -> bool:
+        """Return whether this driver waits, has read the log, and could continue the job."""
+        return self.succession is not None and self._looked_at is not None and self.misfit is None
+
+    @property
     def parallelism(self) -> int:
         """Return the parallelism of the attempt."""
         return self._checkpoints.parallelism

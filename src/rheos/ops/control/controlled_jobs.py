@@ -3,17 +3,17 @@ a job that another driver already runs is refused."""
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 from uuid import uuid4
 
+import msgspec
 import pyarrow as pa
 
 from rheos.core.checkpoint.events import Outcome
@@ -25,6 +25,7 @@ from rheos.core.printable import printable_lines
 from rheos.core.redaction import redacted
 from rheos.ops.control.alert_webhook import AlertWebhook
 from rheos.ops.control.driver_note import HeldNote, NoteKeeper, predecessor_of
+from rheos.ops.control.handover import find_predecessor, take_over, watch_successor
 from rheos.ops.control.job_logs import LogFile, log_path
 from rheos.ops.control.mailbox import Mailbox
 from rheos.ops.control.plan_drawing import picture
@@ -41,6 +42,7 @@ from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.host.stores import check_writable, open_store
 from rheos.runtimes.job import AlertConfig, JobConfig, JobResult, JobStatus
 from rheos.runtimes.job_handle import JobHandle, Runtime
+from rheos.runtimes.job_operations import HandoverRequest
 from rheos.runtimes.operation_contract import DriverOperation
 
 EVERY_S = 1.0
@@ -92,6 +94,16 @@ class RealRuntime(Runtime, Protocol):
         ...
 
 
+@runtime_checkable
+class PreparedJob(Protocol):
+    """A job whose processes can start before it runs."""
+
+    def prepare(self) -> None:
+        """Start the workers' processes, and import the program there. Raise the RheosError of a worker
+        that cannot."""
+        ...
+
+
 class ControlledRuntime:
     """The runtime `name`, with the job's note, its record and its command server around each job."""
 
@@ -109,6 +121,8 @@ class ControlledRuntime:
         `config.standby`, wait until that driver is gone, or return a handle of the ended job."""
         program = started_program(plan.context.parameters.over)
         config = replace(config, driver=str(this_process()))
+        if config.succeeds is not None:
+            return self._succeed(plan, config, listener, program)
         with ExitStack() as undo:
             keeper: NoteKeeper | None = None
             if config.checkpoint_dir is not None:  # Otherwise no other driver could run it.
@@ -129,12 +143,40 @@ class ControlledRuntime:
         lineage = _started_lineage(plan, config, handle)
         outline = PlanOutline.of(plan)
         job = ControlledJob(handle, outline, config, self._name, keeper, program, log, lineage)
+        self._settle(job, handle, config)
+        return job
+
+    def _succeed(
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        listener: Callable[[JobStatus], None] | None,
+        program: StartedProgram | None,
+    ) -> JobHandle:
+        """Start a driver that waits for a running job, and let the job be handed over to it."""
+        running = find_predecessor(config)
+        note = _note(config, str(config.checkpoint_dir))
+        handle = self._runtime.submit(plan, config, listener)
+        outline = PlanOutline.of(plan)
+        job = ControlledJob(handle, outline, config, self._name, program=program, waits=True)
+        try:
+            if isinstance(handle, PreparedJob):
+                handle.prepare()
+            take_over(handle, note, running, config.keep_ms / 1000, lambda: job.runs_here(note))
+        except BaseException:
+            job.cancel()
+            with suppress(BaseException):
+                job.wait(0)
+            raise
+        self._settle(job, handle, config)
+        return job
+
+    def _settle(self, job: ControlledJob, handle: JobHandle, config: JobConfig) -> None:
         try:
             self._runtime.settle(handle, config)
         except KeyboardInterrupt:
             job.cancel()
             raise
-        return job
 
 
 class ControlledJob(JobHandle):
@@ -150,8 +192,12 @@ class ControlledJob(JobHandle):
         program: StartedProgram | None = None,
         log: LogFile | None = None,
         lineage: LineageEmitter | None = None,
+        *,
+        waits: bool = False,
     ) -> None:
+        """Let commands reach `job`. If `waits`, another driver runs the job so far."""
         self.job = job
+        self._waits = waits
         self._lineage = lineage
         self._plan = plan
         self._display = LiveDisplay(self._mimebundle, self._has_ended)
@@ -203,6 +249,7 @@ class ControlledJob(JobHandle):
             endpoint=self._server.endpoint,
             token=token,
             log=None if self._log is None else str(log_path(self._config.key)),
+            stands_by=self._waits,
             program=self._program,
         )
         try:
@@ -210,9 +257,46 @@ class ControlledJob(JobHandle):
         finally:
             # It shows the job's end even if no command can arrive.
             self._server.start()
+        self._open_mailbox(record)
+
+    def _open_mailbox(self, record: JobRecord) -> None:
         if self._note is not None and self._note.note.held:
             self._mailbox = Mailbox(self._note.note.store, record, self._note.note.owner)
             self._mailbox.start()
+
+    def runs_here(self, note: HeldNote) -> None:
+        """Let commands find this driver, because the log has given it the job."""
+        note.take()
+        self._note = NoteKeeper(note)
+        if self._log is None and self._config.log_level is not None:
+            self._log = LogFile(self._config.key, self._config.job)
+        record = self._list(stands_by=False)
+        if record is not None:
+            self._open_mailbox(record)
+
+    def _list(self, *, stands_by: bool) -> JobRecord | None:
+        """List this driver as the one that runs the job, or as one that is kept ready."""
+        if self._record is not None:
+            now_ms = SystemClock().now_ms()
+            log = None if self._log is None else str(log_path(self._config.key))
+            self._record = msgspec.structs.replace(
+                self._record, stands_by=stands_by, started_ms=now_ms, log=log
+            )
+            with suppress(OSError):
+                self._registry.add(self._record)
+        return self._record
+
+    def _stand_aside(self) -> None:
+        """List this driver as one that is kept ready, and wait until the job is handed back, or it has
+        ended."""
+        if self._note is None:
+            return
+        note = self._note.note
+        self._list(stands_by=True)
+        if self._mailbox is not None:
+            self._mailbox.close()
+        if watch_successor(self.job, note, self._has_ended):
+            self.runs_here(note)
 
     def __repr__(self) -> str:
         return f"<Job {self.status().summary}>"
@@ -272,14 +356,17 @@ class ControlledJob(JobHandle):
     def leave(self, within_s: float) -> None:
         self._leaves = True
         if self._config.termination_savepoint:
-            with contextlib.suppress(RheosError):
+            with suppress(RheosError):
                 self.job.stop()
         self.job.leave(within_s)
-        with contextlib.suppress(BaseException):
+        with suppress(BaseException):
             self.wait(0)
 
     def ask(self, operation: DriverOperation[T]) -> T:
-        return self.job.ask(operation)
+        answer = self.job.ask(operation)
+        if isinstance(operation, HandoverRequest):
+            threading.Thread(target=self._stand_aside, name="rheos-handover", daemon=True).start()
+        return answer
 
     def take_collected(self) -> Mapping[str, pa.Table]:
         return self.job.take_collected()
@@ -292,7 +379,7 @@ class ControlledJob(JobHandle):
         end, and the job continues."""
         if self._leaves:
             return None
-        with contextlib.suppress(Exception):
+        with suppress(Exception):
             try:
                 self.job.wait(0)
             except FencedError:

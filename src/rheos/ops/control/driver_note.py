@@ -132,6 +132,16 @@ class HeldNote:
         self.held = present is not None and present.owner == self.owner
         return self.held
 
+    def present(self) -> DriverNote | None:
+        """Return the note as it is stored now; None if it is missing. Raise OSError."""
+        return self._read()
+
+    def take(self) -> None:
+        """Write this driver's note in place of another's, because the log has given it the job."""
+        with contextlib.suppress(OSError):
+            self._take(self._read())
+        self.held = True  # If the store failed, the next renewal writes it.
+
     def renew(self, now_ms: int | None = None) -> bool:
         """Renew the note. Return False if another driver now has the job, which ends the renewals.
 

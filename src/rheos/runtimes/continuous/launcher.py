@@ -41,6 +41,7 @@ from rheos.runtimes.continuous.security import security_of
 from rheos.runtimes.continuous.worker import SlotJob
 from rheos.runtimes.driver.driver_logs import JOBS
 from rheos.runtimes.driver.launcher import LauncherEvent, deployment
+from rheos.runtimes.host.interruptible_waits import thread_ended
 from rheos.runtimes.host.memory_room import memory_limit, oom_kills
 from rheos.runtimes.host.pickling import pack
 from rheos.runtimes.host.sockets import SocketFolder, in_folder
@@ -119,19 +120,7 @@ class SparkLauncher:
 
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"
-        plan = replace(self._plan, parallelism=parallelism)
-        slot = SlotJob(
-            deployment=deployment(plan, self._config, self._splits, attempt, restore),
-            checkpoint_dir=self._directory,
-            driver=self._server.address,
-            heartbeat_timeout_ms=self._config.heartbeat_timeout_ms,
-            token=self._token,
-            barrier=self._stage.kind is StageKind.BARRIER,
-            security=self._security,
-            sockets=self._folder.path if self._folder else None,
-            log_level=self._config.log_level,
-        )
-        payload = pack(slot, plan.operators())
+        payload = self._payload(attempt, restore, parallelism)
         self._attempt = attempt
         self._joined = self._silent = self._cancelled = False
         self._join_by = time.monotonic() + _JOIN_WITHIN_S
@@ -144,6 +133,40 @@ class SparkLauncher:
             name=f"rheos-attempt-{attempt}",
             daemon=True,
         ).start()
+
+    def _payload(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> bytes:
+        """Return the description of an attempt that every slot receives."""
+        plan = replace(self._plan, parallelism=parallelism)
+        slot = SlotJob(
+            deployment=deployment(plan, self._config, self._splits, attempt, restore),
+            checkpoint_dir=self._directory,
+            driver=self._server.address,
+            heartbeat_timeout_ms=self._config.heartbeat_timeout_ms,
+            token=self._token,
+            barrier=self._stage.kind is StageKind.BARRIER,
+            security=self._security,
+            sockets=self._folder.path if self._folder else None,
+            log_level=self._config.log_level,
+        )
+        return pack(slot, plan.operators())
+
+    def prepare(self) -> None:
+        """Let the slots start their processes and import the program, before the first attempt. For any
+        thread. Raise the RheosError of a slot that cannot."""
+        parallelism = self._plan.parallelism
+        payload = self._payload(Attempt(0), None, parallelism)
+        errors: list[RheosError | None] = []
+
+        def run() -> None:
+            what = f"{self._plan.name}, preparation"
+            errors.append(self._stage_error(what, "prepare", payload, parallelism))
+
+        # In a thread of its own, because Spark describes all later jobs of a thread by the last one.
+        thread = threading.Thread(target=run, name="rheos-preparation", daemon=True)
+        thread.start()
+        thread_ended(thread)
+        if errors and errors[0] is not None:
+            raise errors[0]
 
     def send(self, message: control.ToTask, subtask: int | None = None) -> None:
         self._server.send(message, subtask)
@@ -242,24 +265,29 @@ class SparkLauncher:
         """Run the attempt's Spark job in its thread. However this ends, the attempt has ended."""
         error: RheosError | None = JobFailedError("the thread of the attempt's Spark job ended")
         try:
-            error = self._stage_error(attempt, payload, parallelism)
+            what = f"{self._plan.name}, attempt {attempt}"
+            error = self._stage_error(what, "run", payload, parallelism, self._tag(attempt))
         except Exception as raised:
             error = unexpected(raised)
         finally:
             self._ends.put((attempt, error))
             self._server.wake()
 
-    def _stage_error(self, attempt: Attempt, payload: bytes, parallelism: int) -> RheosError | None:
-        """Run the attempt's Spark job to its end, and return the error by which it failed."""
+    def _stage_error(
+        self, description: str, entry: str, payload: bytes, parallelism: int, tag: str | None = None
+    ) -> RheosError | None:
+        """Run a Spark job with a task for each slot to its end, and return the error by which it
+        failed. `entry` is a function of the worker's module."""
         context = self._context
         try:
-            context.addJobTag(self._tag(attempt))
-            context.setJobDescription(f"{self._plan.name}, attempt {attempt}")
+            if tag is not None:
+                context.addJobTag(tag)
+            context.setJobDescription(description)
             # Not a DataFrame: Spark takes seconds to plan its first one.
             empty = context.parallelize([], parallelism)
             rows = empty.barrier() if self._stage.kind is StageKind.BARRIER else empty
             with single_threaded_workers(context):
-                run = worker_task("rheos.runtimes.continuous.worker:run", payload)
+                run = worker_task(f"rheos.runtimes.continuous.worker:{entry}", payload)
                 stage = rows.mapPartitions(run)
                 stage.id()  # It has an id once its function was passed to Spark.
             stage.collect()

@@ -226,6 +226,10 @@ class ContinuousJob(MasterDrivenJob):
     def master(self) -> Master:
         return self._master
 
+    def prepare(self) -> None:
+        """Start the workers' processes before the first attempt. Raise the RheosError of a worker."""
+        self._launcher.prepare()
+
     def wait(self, timeout_s: float | None = None) -> JobResult:
         if not event_set(self._ended, timeout_s):
             raise TimeoutError(f"the job has not ended within {timeout_s} s")

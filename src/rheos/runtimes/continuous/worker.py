@@ -111,6 +111,12 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
     yield from ()
 
 
+def prepare(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
+    """Import everything that the job needs on this worker, without running it. Yield nothing."""
+    _unpacked(payload)
+    yield from ()
+
+
 def _host(slot: SlotJob) -> str:
     """Return the address of this machine for other slots.
 

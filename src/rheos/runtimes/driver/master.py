@@ -36,6 +36,7 @@ from rheos.core.checkpoint.events import (
     JobShape,
     LeaveRequested,
     ListSplits,
+    OtherGone,
     PublishOnDriver,
     ReadLog,
     ReadSavepoint,
@@ -48,10 +49,12 @@ from rheos.core.checkpoint.events import (
     SubtaskFailed,
     SweepFiles,
     Tick,
+    WaitWithdrawn,
     WriteSavepoint,
 )
 from rheos.core.checkpoint.lifecycle import LifecycleState
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.succession import Situation
 from rheos.core.errors import (
     CheckpointError,
     OutOfMemoryError,
@@ -181,7 +184,10 @@ class Master:
             from_savepoint=config.from_savepoint,
             upgrade=config.upgrade,
             min_parallelism=config.min_parallelism,
+            waits=config.succeeds is not None,
         )
+        self.owner = owner
+        """Id of this driver in the log."""
         self._savepoints = SavepointService(config.job, plan.name, owner, open_store)
         self._profiles = ProfileService()
         self._autoscaler = (
@@ -216,7 +222,7 @@ class Master:
         self._stored: tuple[CheckpointCompleted, ...] = ()
         self._view_store = store
         self._end: EndJob | None = None
-        self._requests: deque[CancelRequested | LeaveRequested] = deque()
+        self._requests: deque[CancelRequested | LeaveRequested | OtherGone | WaitWithdrawn] = deque()
         self._changed = False
         self._reported = False
         """Whether subtasks have reported since the status was computed, and nothing else changed."""
@@ -279,6 +285,42 @@ class Master:
         it. If the answer is a ConfigurationError or CheckpointError, nothing has changed."""
         return self._savepoints.rescale(parallelism)
 
+    def request_handover(self, successor: str, keep_ms: int) -> Future[str]:
+        """Request that the job is handed over to another driver (UP1), without waiting for it.
+
+        Args:
+            successor: `owner` of that driver's master.
+            keep_ms: time for which this driver is kept ready afterwards, for a rollback.
+
+        Returns:
+            The answer, which comes when nothing of this driver runs. If it is a CheckpointError, the
+            job continues here, unless the log already names the successor.
+        """
+        return self._savepoints.hand_over(successor, keep_ms)
+
+    def other_is_gone(self) -> None:
+        """Report that the other driver of a handover has ended its attempt, or is lost (UP4)."""
+        self._requests.append(OtherGone())
+
+    def withdraw(self) -> None:
+        """Report that this driver, which waits for the job, is no longer needed (UP5)."""
+        self._requests.append(WaitWithdrawn())
+
+    @property
+    def situation(self) -> Situation | None:
+        """Situation of this driver according to the log; None if it does not wait for the job."""
+        return self._coordinator.situation
+
+    @property
+    def misfit(self) -> RheosError | None:
+        """Error with which this driver, which waits, would refuse the job's state; None if it fits."""
+        return self._coordinator.misfit
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether this driver, which waits, has read the log and could continue the job."""
+        return self._coordinator.has_looked
+
     def request_profile(self, subtask: int, for_ms: int) -> Future[StackProfile]:
         """Request a profile of where a subtask spends its time. The answer comes after `for_ms`, or is
         a ConfigurationError or TransportError."""
@@ -326,7 +368,8 @@ class Master:
     def status(self) -> JobStatus:
         """Return the status as of the last step, with the current health."""
         status = self._own_status()
-        health = None if status.state.is_over and status.state is not JobState.FAILED else self._look()
+        over = status.state.is_over and status.state is not JobState.FAILED
+        health = None if over or self.situation is not None else self._look()
         return replace(status, health=health)
 
     def _own_status(self) -> JobStatus:
@@ -430,9 +473,9 @@ class Master:
         )
         self._done = self._end is not None and self._publications.is_cleared()
         self._stepped_us = self._clock.monotonic_us()
-        if self._end is None:
+        if self._end is None and self.situation is None:
             self._events.note_health(self._look(), self._clock.now_ms())
-        self._history.step(self._clock.monotonic_us(), self.metrics)
+            self._history.step(self._clock.monotonic_us(), self.metrics)
         self._events.step(self._clock.monotonic_us())
         if self._done:
             with contextlib.suppress(OSError, RheosError):

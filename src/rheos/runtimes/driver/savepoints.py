@@ -86,6 +86,14 @@ class SavepointService:
             )
         )
 
+    def hand_over(self, successor: str, keep_ms: int) -> Future[str]:
+        """Request a handover. The answer is "", and comes when nothing of this driver runs."""
+        return self._ask(
+            lambda number: SavepointRequested(
+                number, None, AfterSavepoint.HAND_OVER, successor=successor, keep_ms=keep_ms
+            )
+        )
+
     def _ask(self, made: Callable[[int], SavepointRequested]) -> Future[str]:
         """Send a request to the coordinator. `made` returns the request for its number."""
         answer: Future[str] = Future()

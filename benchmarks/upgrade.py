@@ -1,0 +1,203 @@
+"""The pause of a job's output while it is handed over to a changed program.
+
+usage: python benchmarks/upgrade.py [TIMES] [--state MB] [--back]
+
+A job of two subtasks with a running count per key publishes files every half second. `rheos upgrade`
+hands it over to a program with one more aggregate. With --back, `rheos rollback` then hands it back.
+Parts follow one another, in seconds since the log named the successor:
+
+    claimed     the attempt of the new driver is in the log: nothing of the old one runs any more
+    running     its first checkpoint is in the log: its workers have the program and their state
+    published   the sink has published a new file
+
+The pause is the time between the last file of the old program and the first one of the new program. It
+contains the interval of half a second that passes between any two files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.log_entries import CheckpointCompleted, LogEntry, decode_entry
+from rheos.core.protocol.ids import JobId
+from rheos.runtimes.host.stores import open_store
+
+JOB = """
+import sys
+import numpy as np
+import rheos as rh
+
+keys, new = int(sys.argv[1]), sys.argv[2] == "new"
+env = rh.Environment(2, runtime="continuous", checkpoint_interval="500ms", checkpoint_dir="kept")
+rows = env.from_source(
+    rh.generator(
+        lambda block: {"k": block.index() % keys, "pad": np.char.zfill(block.index().astype("U"), 200)},
+        rate_per_s=50_000 if keys < 100_000 else None,
+        splits=2,
+    )
+)
+aggregates = {"n": rh.agg.count(), "pad": rh.agg.max("pad")}
+if new:
+    aggregates["more"] = rh.agg.count()
+counts = rows.key_by("k").running(**aggregates).uid("counts")
+counts.filter(rh.col("k") < 100).sink_to(rh.files.sink("out"), uid="files")
+env.execute("orders")
+"""
+_BYTES_PER_KEY = 250
+_WITHIN_S = 300.0
+
+
+class Driver:
+    """A driver of the job, and its output."""
+
+    def __init__(self, folder: Path, name: str, *command: str) -> None:
+        self.output = folder / f"{name}.log"
+        rheos = str(Path(sys.executable).parent / "rheos")
+        with self.output.open("w") as out:
+            self.process = subprocess.Popen(
+                [rheos, *command],
+                cwd=folder,
+                stdout=out,
+                stderr=out,
+                env={**os.environ, "RHEOS_HOME": str(folder)},
+            )
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+
+def until(condition: Callable[[], bool], *drivers: Driver) -> float:
+    """Return the time at which the condition holds. Raise TimeoutError, or AssertionError if a driver
+    has ended with an error."""
+    began = time.monotonic()
+    while not condition():
+        for driver in drivers:
+            assert driver.process.poll() in (None, 0), driver.output.read_text()
+        if time.monotonic() - began > _WITHIN_S:
+            raise TimeoutError(f"it did not happen within {_WITHIN_S:g} s")
+        time.sleep(0.01)
+    return time.monotonic()
+
+
+def newest(folder: Path) -> LogEntry | None:
+    """Return the newest entry of the job's log."""
+    store = open_store(str(folder / "kept"))
+    paths = sorted(store.list(JobLog(store, JobId("orders")).folder))
+    return decode_entry(store.get(paths[-1]), paths[-1]).entry if paths else None
+
+
+def state_mb(folder: Path) -> float:
+    entry = newest(folder)
+    if not isinstance(entry, CheckpointCompleted):
+        return 0.0
+    return sum(handle.size_bytes for handle in entry.handles) / 1e6
+
+
+def files(folder: Path) -> dict[Path, float]:
+    """Return the published files, with the wall-clock time of their publication."""
+    return {path: path.stat().st_ctime for path in (folder / "out").glob("part-*")}
+
+
+def handover(folder: Path, wanted: str, command: list[str], old: Driver) -> dict[str, float]:
+    """Return the seconds of each part of one handover. `wanted` is how the new driver is recognised."""
+    first = newest(folder)
+    assert first is not None
+    new = Driver(folder, wanted, *command)
+    try:
+        named: list[LogEntry] = []
+
+        def is_named() -> bool:
+            entry = newest(folder)
+            if isinstance(entry, CheckpointCompleted) and entry.successor is not None:
+                named.append(entry)
+            return bool(named) or (entry is not None and entry.owner != first.owner)
+
+        named_s = until(is_named, new, old)
+        at = {
+            "claimed": until(lambda: (e := newest(folder)) is not None and e.owner != first.owner, new)
+        }
+        before = files(folder)
+        at["running"] = until(
+            lambda: isinstance(e := newest(folder), CheckpointCompleted) and e.owner != first.owner,
+            new,
+        )
+        at["published"] = until(lambda: bool(files(folder).keys() - before.keys()), new)
+        after = [at_s for path, at_s in files(folder).items() if path not in before]
+        pause = min(after) - max(before.values())
+        return {**{part: moment - named_s for part, moment in at.items()}, "pause": pause}
+    except BaseException:
+        print(new.output.read_text(), old.output.read_text(), file=sys.stderr)
+        new.end()
+        raise
+    finally:
+        drivers.append(new)
+
+
+drivers: list[Driver] = []
+
+
+def run_once(folder: Path, mb: float, back: bool) -> tuple[list[dict[str, float]], float]:
+    """Return the parts of the handovers, and the megabytes of state."""
+    keys = max(1_000, int(mb * 1e6 / _BYTES_PER_KEY))
+    (folder / "job.py").write_text(JOB)
+    (folder / "job_v2.py").write_text(JOB)
+    old = Driver(folder, "old", "run", "job.py", str(keys), "old")
+    drivers.append(old)
+    try:
+        until(lambda: isinstance(newest(folder), CheckpointCompleted), old)
+        until(lambda: state_mb(folder) >= 0.95 * mb, old)
+        until(lambda: len(files(folder)) >= 8, old)
+        command = [
+            "upgrade",
+            "orders",
+            "job_v2.py",
+            "--keep",
+            "10m" if back else "0s",
+            str(keys),
+            "new",
+        ]
+        parts = [handover(folder, "new", command, old)]
+        if back:
+            time.sleep(3)
+            parts.append(handover(folder, "back", ["rollback", "orders"], old))
+        return parts, state_mb(folder)
+    finally:
+        for driver in drivers:
+            driver.end()
+        drivers.clear()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("times", nargs="?", type=int, default=3)
+    parser.add_argument("--state", type=float, default=0.0, help="state in MB")
+    parser.add_argument("--back", action="store_true")
+    given = parser.parse_args()
+    runs = []
+    for _ in range(given.times):
+        with tempfile.TemporaryDirectory() as folder:
+            runs.append(run_once(Path(folder), given.state, given.back))
+    size_mb = statistics.median(mb for _, mb in runs)
+    print(
+        f"{given.times} times, {size_mb:,.0f} MB of state, parallelism 2; seconds since the log named"
+    )
+    print("the successor, median (least to most)")
+    for number, name in enumerate(["upgrade", "rollback"][: len(runs[0][0])]):
+        for part in runs[0][0][number]:
+            seconds = [parts[number][part] for parts, _ in runs]
+            span = f"{statistics.median(seconds):6.2f} ({min(seconds):.2f} to {max(seconds):.2f})"
+            print(f"  {name:<10}{part:<12}{span}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""Takes a running job over from its driver, at one checkpoint; and hands it back.
+
+The log decides which of the two drivers continues (docs/protocols/upgrade.md). This module passes
+messages between them, and lets users find the driver that runs the job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable
+from typing import assert_never
+
+from rheos.core.checkpoint.driver_note import Driver
+from rheos.core.checkpoint.standby import LOOK_EVERY_MS, Standby, StandbyView
+from rheos.core.checkpoint.succession import Situation
+from rheos.core.errors import CheckpointError, ConfigurationError, RheosError, TransportError
+from rheos.core.printable import printable_lines
+from rheos.core.protocol.ids import JobKey
+from rheos.ops.control.commands import JobClient
+from rheos.ops.control.driver_note import HeldNote, driver_of
+from rheos.ops.control.registry import JobRecord, Registry
+from rheos.ops.control.running_jobs import find_running
+from rheos.runtimes.job import JobConfig
+from rheos.runtimes.job_handle import JobHandle
+from rheos.runtimes.job_operations import GetSuccession, HandoverRequest, TakeJob, WithdrawWait
+
+_LOOK_S = 0.05
+_READY_WITHIN_S = 120.0
+_HAND_OVER_WITHIN_S = 600.0
+
+
+def find_predecessor(config: JobConfig) -> JobRecord:
+    """Return the running job that this driver succeeds.
+
+    Raises:
+        ConfigurationError: it does not run, or the program is that of another job.
+        TransportError: its checkpoint directory cannot be read.
+    """
+    assert config.succeeds is not None
+    running = find_running(config.succeeds)
+    if running.key != config.key:
+        raise ConfigurationError(
+            f"the program runs the job {config.job!r} in {config.checkpoint_dir}, which is not the "
+            f"running job {config.succeeds!r}: {running}",
+            hint="give both versions the same job name and checkpoint directory",
+        )
+    return running
+
+
+def take_over(
+    job: JobHandle, note: HeldNote, running: JobRecord, keep_s: float, claimed: Callable[[], None]
+) -> None:
+    """Wait until the driver of `job` has claimed the job that `running` runs.
+
+    Args:
+        job: handle of this driver, which waits for the job.
+        note: this driver's note, which is not held yet.
+        running: the job's driver.
+        keep_s: time in seconds for which that driver is kept ready.
+        claimed: called at once when this driver has claimed the job.
+
+    Raises:
+        RheosError: the job was not handed over, and this driver has ended.
+    """
+    refusal = _request(job, running, keep_s)
+    standby, looked = Standby(), 0.0
+    while (situation := _situation(job)) is not None:
+        if refusal is not None and not isinstance(refusal, TransportError):
+            job.ask(WithdrawWait())  # It ends, unless the log names it (UP5).
+        now = time.monotonic()
+        if situation is Situation.OTHER_RUNS and now >= looked + LOOK_EVERY_MS / 1000:
+            looked = now
+            _look(standby, note, job)
+        if _has_ended(job):
+            if refusal is not None:
+                raise refusal
+            job.wait(0)
+            raise CheckpointError(f"the job {running.job!r} has ended under another driver")
+        time.sleep(_LOOK_S)
+    claimed()
+
+
+def _request(job: JobHandle, running: JobRecord, keep_s: float) -> RheosError | None:
+    """Request the handover. Return the error with which it failed, if it did."""
+    owner = _ready(job)
+    _say(f"handing over {running.job!r} from {running.process}")
+    try:
+        request = HandoverRequest(successor=owner, keep_s=keep_s)
+        JobClient(running, _HAND_OVER_WITHIN_S).ask(request)
+    except RheosError as error:
+        return error
+    job.ask(TakeJob())
+    return None
+
+
+def _ready(job: JobHandle) -> str:
+    """Return the id of this driver, once it has compared its program with the newest checkpoint. Raise
+    the error if it does not fit."""
+    give_up = time.monotonic() + _READY_WITHIN_S
+    while True:
+        answer = job.ask(GetSuccession())
+        if answer.is_ready:
+            return answer.owner
+        if _has_ended(job):
+            job.wait(0)
+        if time.monotonic() > give_up:
+            job.cancel()
+            raise TransportError("this driver could not read the log of the job in time")
+        time.sleep(_LOOK_S)
+
+
+def _look(standby: Standby, note: HeldNote, job: JobHandle) -> None:
+    """Act as a standby while the log does not name this driver (UP4)."""
+    with contextlib.suppress(OSError):
+        present = note.present()
+        driver = Driver.UNKNOWN if present is None else driver_of(present)
+        match standby.look(present, driver, time.monotonic_ns() // 1_000_000):
+            case StandbyView.TAKES_OVER:
+                job.ask(TakeJob())
+            case StandbyView.OVER:
+                job.ask(WithdrawWait())
+            case StandbyView.BEHIND:
+                pass
+            case other:
+                assert_never(other)
+
+
+def watch_successor(job: JobHandle, note: HeldNote, ended: Callable[[float], bool]) -> bool:
+    """Wait until the job runs here again, after it was handed over, or until this driver has ended.
+
+    Args:
+        job: handle of the driver that handed the job over.
+        note: its note, which the successor has replaced or will replace.
+        ended: waits up to the given seconds, and returns whether the driver has ended.
+
+    Returns:
+        Whether the job runs here again.
+    """
+    while not ended(_LOOK_S * 5):
+        situation = _situation(job)
+        if situation is None:
+            return True
+        with contextlib.suppress(OSError):
+            present = note.present()
+            if present is None or present.owner == note.owner:
+                continue
+            gone = present.released or driver_of(present) is Driver.DEAD
+            if gone and situation in (Situation.OFFERED, Situation.TAKEN):
+                job.ask(TakeJob())
+    return False
+
+
+def roll_back(wanted: str, keep_s: float) -> str:
+    """Hand a job back to the driver that was kept ready. Return a description of that driver.
+
+    Raises:
+        ConfigurationError: the job does not run here, or no driver is kept ready.
+        CheckpointError: the kept program does not fit the state, or the job was not handed over.
+        TransportError: a driver does not answer.
+    """
+    running = find_running(wanted)
+    kept = kept_driver(running.key, running)
+    owner = JobClient(kept).ask(GetSuccession()).owner
+    JobClient(running, _HAND_OVER_WITHIN_S).ask(HandoverRequest(successor=owner, keep_s=keep_s))
+    JobClient(kept).ask(TakeJob())
+    return str(kept.process)
+
+
+def kept_driver(key: JobKey, running: JobRecord) -> JobRecord:
+    """Return the driver of a job that was kept ready. Raise ConfigurationError if no driver was."""
+    for record in reversed(Registry().records()):
+        if record.key == key and record.stands_by and record.endpoint:
+            return record
+    raise ConfigurationError(
+        f"no earlier version of the job {running.job!r} is kept ready on this machine",
+        hint=f"hand the job over to the earlier program instead: rheos upgrade {running.job} FILE",
+    )
+
+
+def _situation(job: JobHandle) -> Situation | None:
+    return job.ask(GetSuccession(checked=False)).situation
+
+
+def _has_ended(job: JobHandle) -> bool:
+    return job.status().state.is_over
+
+
+def _say(what: str) -> None:
+    print(printable_lines(what), file=sys.stderr, flush=True)
