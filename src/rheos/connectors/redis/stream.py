@@ -20,8 +20,9 @@ from rheos.connectors.redis.entries import (
     EntryDecoding,
     EntryId,
     EntryIds,
+    SentEntry,
     StreamEntries,
-    StreamEntry,
+    entry_id,
 )
 from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.connectors.backoff import Backoff
@@ -242,10 +243,10 @@ class StreamReader(SplitReader):
         # Until then, more entries may arrive before the end.
         finished = end is not None and len(found.entries) < asked and found.next >= end
         entries = list(found.entries)
-        goes_on = bool(entries) and entries[0].id == after
+        goes_on = bool(entries) and entry_id(entries[0]) == after
         if goes_on:
             del entries[0]
-        first = entries[0].id if entries else None
+        first = entry_id(entries[0]) if entries else None
         if self._partly is not None:
             trimmed = first != self._partly
         elif after is None or goes_on:
@@ -283,11 +284,11 @@ class StreamReader(SplitReader):
         )
 
 
-def _next_count(entries: Sequence[StreamEntry], count: int) -> int:
+def _next_count(entries: Sequence[SentEntry], count: int) -> int:
     """Return the number of entries to request in order to get about `_CHUNK_BYTES`, from a sample of
     their sizes."""
     some = entries[:: len(entries) // _SAMPLED + 1]
-    sizes = [len(part) for entry in some for part in entry.parts]
+    sizes = [len(part) for entry in some for part in entry[1]]
     fitting = _CHUNK_BYTES * len(some) // max(sum(sizes), 1)
     return max(1, min(fitting, count * _GROWTH, _CHUNK_ENTRIES))
 
