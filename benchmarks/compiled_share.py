@@ -1,7 +1,8 @@
-"""Which functions of the documentation and the examples are compiled without being asked for it.
+"""Which functions of the documentation, the examples and tutorials are compiled without being asked.
 
 usage: compiled_share.py [FILE ...]
 
+`tutorial_functions.py` has keyed functions as tutorials write them; its share is printed separately.
 Each page and each example is run up to its jobs, statement by statement; a statement that needs what a
 job would have returned is left out. For every Python function that the program adds to a stream, this
 prints "compiled", or the line that prevents it, and at the end the share and the reasons by number.
@@ -16,7 +17,6 @@ import ast
 import contextlib
 import io
 import re
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -38,6 +38,7 @@ from rheos.core.graph.nodes import Node, StreamType
 from rheos.core.operators.process import ProcessSpec
 
 ROOT = Path(__file__).parents[1]
+TUTORIALS = ROOT / "benchmarks/tutorial_functions.py"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -84,9 +85,9 @@ def functions(file: Path) -> Iterator[Found]:
         owner = fn if isinstance(fn, FunctionType) else type(fn)
         vectorised = node.spec.kind in _LEFT_OUT or isinstance(fn, KeyedBatchFunction)
         own = owner.__module__.startswith("rheos.")
-        if fn is None or vectorised or own or (node.site.line, node.name) in seen:
+        if fn is None or vectorised or own or (node.site.line, node.name, type(fn)) in seen:
             continue
-        seen.add((node.site.line, node.name))
+        seen.add((node.site.line, node.name, type(fn)))
         shown = str(file.relative_to(ROOT))
         yield Found(shown, node.site.line, node.spec.kind, node.name, _refusal(node, types))
 
@@ -126,6 +127,7 @@ def main() -> None:
     files = [file.resolve() for file in given.files] or [
         *pages,
         *sorted((ROOT / "examples").glob("*.py")),
+        TUTORIALS,
     ]
     found: list[Found] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
@@ -134,14 +136,22 @@ def main() -> None:
                 found += functions(file)
     for each in found:
         print(f"{each.file}:{each.line}: {each.kind} {each.name}: {each.refusal or 'compiled'}")
-    compiled = [each for each in found if each.refusal is None]
     reasons = Counter(each.refusal.what for each in found if each.refusal is not None)
     print()
     for what, count in reasons.most_common():
         print(f"{count:4} {what}")
-    share = len(compiled) / max(1, len(found))
-    print(f"{len(compiled)} of {len(found)} functions are compiled: {share:.0%}")
+    tutorials = str(TUTORIALS.relative_to(ROOT))
+    _print_share("of pages and examples", [each for each in found if each.file != tutorials])
+    _print_share("of tutorials", [each for each in found if each.file == tutorials])
+    of_one = [each for each in found if each.kind == ProcessSpec.kind]
+    _print_share("of one keyed stream", of_one)
+
+
+def _print_share(which: str, found: list[Found]) -> None:
+    compiled = sum(each.refusal is None for each in found)
+    share = compiled / max(1, len(found))
+    print(f"{compiled} of {len(found)} functions {which} are compiled: {share:.0%}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
