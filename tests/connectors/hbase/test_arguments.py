@@ -10,6 +10,7 @@ import pytest
 import rheos as rh
 from rheos.connectors.hbase.session import HbaseGateway, hbase_error
 from rheos.connectors.hbase.source import KeyRange
+from rheos.core.connectors.capabilities import session_of
 from rheos.core.errors import (
     ConfigurationError,
     InputError,
@@ -80,6 +81,11 @@ def test_bounds_of_row_keys_are_bytes() -> None:
 def test_columns_that_cannot_be_written_are_refused(columns: Any, given: Any, text: str) -> None:
     with pytest.raises(SchemaError, match=text):
         rh.hbase.sink(**{**SINK, **given}).validate(pa.schema(columns))
+
+
+def test_the_source_needs_no_session_of_spark() -> None:
+    """Its own sessions are those of HBase, and no method has the name of Spark's."""
+    assert session_of(rh.hbase.source(**SOURCE)) is None
 
 
 def test_a_lookup_compares_keys_of_one_type() -> None:

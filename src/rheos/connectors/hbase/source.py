@@ -139,7 +139,7 @@ class HbaseSource(Source):
         return self.declared
 
     def splits(self) -> Sequence[Split]:
-        session = self.session()
+        session = self.gateway_session()
         try:
             found = session.do(lambda connection: connection.table(self.rows.table).regions())
         finally:
@@ -155,7 +155,7 @@ class HbaseSource(Source):
         label = f"the table {self.rows.table} ({split.id})"
         return ChunkReader(label, ScannedRows(self, part, begin), begin.encode(), ctx)
 
-    def session(self) -> HbaseSession:
+    def gateway_session(self) -> HbaseSession:
         """Return a session for reads."""
         return HbaseSession(self.gateway, f"the table {self.rows.table} cannot be read")
 
@@ -179,7 +179,7 @@ class ScannedRows(ChunkDecoder):
         self._part = part
         self._next = position
         self._limit = _FIRST_ROWS
-        self._session = source.session()
+        self._session = source.gateway_session()
         self._is_last = False
         self._lock = threading.Lock()
 
