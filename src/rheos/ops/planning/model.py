@@ -19,7 +19,8 @@ _DISK_PER_STATE_BYTE = 2.0
 """Disk for a byte of state on disk. Compaction needs as much again for a moment."""
 _LEAST_STATE_MEMORY_BYTES = 256 * 2**20
 """Memory for state on disk, if the settings specify none."""
-_BASE_DOUBT = 0.1
+_BASE_DOUBT = 0.2
+"""Error of most predictions in `benchmarks/plan_accuracy.py`."""
 _DOUBT_PER_DOUBLING = 0.05
 _DOUBT_OF_SMALL_BATCHES = 0.1
 _SMALL_BATCHES = 4.0
