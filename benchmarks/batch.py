@@ -33,7 +33,8 @@ import batch_input
 import polars as pl
 from batch_programs import WORK
 from batch_side import RHEOS
-from intervals import MIN_ROUNDS, cell, ratio_cell
+
+from rheos.cli.benchmarks.intervals import MIN_ROUNDS, cell, ratio_cell
 
 HERE = Path(__file__).parent
 WARM_UP_ROWS = 20_000

@@ -5,9 +5,9 @@ usage: python -m benchmarks.compare [--rounds N] [--seconds S] [--only NAME ...]
 
 Each round runs every cell once, one after the other: what else the machine does, and its heat, then
 falls on all of them. A cell is a process of its own, and its command stands in the table. Brackets
-contain the interval of the median (`benchmarks/intervals.py`); a value after ~ is of too few rounds. A
-run is repeated if workers at full load did not have their cores for themselves, or the machine paused.
-The rate per CPU second counts the workers' own time alone, and suffers less.
+contain the interval of the median (`cli/benchmarks/intervals.py`). A value after ~ has too few rounds.
+A run is repeated if workers at full load did not have their cores for themselves, or if the machine
+paused. The rate per CPU second counts the workers' own time alone, and suffers less.
 
 With `--against` each cell also runs with another `rheos`, of another version's virtual environment: the
 two take turns at going first. The table then contains the ratios of this version to the other one in
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.disturbance import QuietRuns, is_quiet, summary
-from benchmarks.intervals import MIN_ROUNDS, cell, ratio_cell
+from rheos.cli.benchmarks.intervals import MIN_ROUNDS, cell, ratio_cell
 
 CELLS = (
     "grep",

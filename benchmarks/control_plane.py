@@ -36,8 +36,8 @@ import msgspec
 import pyarrow as pa
 
 import rheos as rh
-from benchmarks.intervals import MIN_ROUNDS, cell, ratio_cell
 from benchmarks.turn import Slots
+from rheos.cli.benchmarks.intervals import MIN_ROUNDS, cell, ratio_cell
 from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.checkpoint.events import AttemptRunning
 from rheos.core.checkpoint.names import state_path

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.guard_kernels import KERNELS
-from benchmarks.intervals import Interval, median_interval
+from rheos.cli.benchmarks.intervals import Interval, median_interval
 
 ROOT = Path(__file__).parents[1]
 LEAST = 0.02

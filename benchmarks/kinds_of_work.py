@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.compare import RHEOS, measure
 from benchmarks.disturbance import QuietRuns, is_quiet, summary
-from benchmarks.intervals import MIN_ROUNDS, cell, ratio_cell
+from rheos.cli.benchmarks.intervals import MIN_ROUNDS, cell, ratio_cell
 
 GROUPING = "grouping --keys 100000"
 STATE_MACHINE = "state-machine"

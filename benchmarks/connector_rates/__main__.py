@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.connector_rates import brokers, databases, tables
 from benchmarks.connector_rates.measuring import Comparison, compare
-from benchmarks.intervals import MIN_ROUNDS
+from rheos.cli.benchmarks.intervals import MIN_ROUNDS
 
 CASES = {**brokers.CASES, **databases.CASES, **tables.CASES}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from benchmarks.intervals import cell, ratio_cell
+from rheos.cli.benchmarks.intervals import cell, ratio_cell
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.intervals import MIN_ROUNDS
 from benchmarks.nexmark import measure
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.paper.experiment import Experiment, Options, load, result_path, run, save
 from benchmarks.paper.page import ROOT, rewrite
+from rheos.cli.benchmarks.intervals import MIN_ROUNDS
 
 NAME = "nexmark"
 PAGE = ROOT / "docs" / "nexmark.md"

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.intervals import Interval, change_text
 from benchmarks.paper.experiment import Cell, Experiment, Options, in_turns, where
 from benchmarks.paper.on_rheos import RHEOS, SPARK, bench
 from benchmarks.paper.plots import FLINK, Plots, legend, panels, titled
@@ -21,6 +20,7 @@ from benchmarks.paper.tables import (
     spread,
     table,
 )
+from rheos.cli.benchmarks.intervals import Interval, change_text
 
 CORES = 2
 BYTES_PER_KEY = 24

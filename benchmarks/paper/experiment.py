@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 
 from benchmarks.disturbance import QuietRuns
-from benchmarks.intervals import MIN_ROUNDS
 from benchmarks.paper.plots import Plots
+from rheos.cli.benchmarks.intervals import MIN_ROUNDS
 
 RESULTS = Path(__file__).with_name("results")
 """Where results are that the page is made of. Those of `--quick` are in a folder of it."""

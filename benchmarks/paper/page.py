@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.disturbance import summary
-from benchmarks.intervals import APPROXIMATELY, MIN_ROUNDS
 from benchmarks.paper.experiment import Experiment, load, result_path
 from benchmarks.paper.plots import Plots
 from benchmarks.paper.tables import sections
+from rheos.cli.benchmarks.intervals import APPROXIMATELY, MIN_ROUNDS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "benchmarks.md"

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.disturbance import is_quiet
-from benchmarks.intervals import MIN_ROUNDS, Interval, cell, change, ratio_cell
+from rheos.cli.benchmarks.intervals import MIN_ROUNDS, Interval, cell, change, ratio_cell
 
 
 def middle(runs: Sequence[dict[str, Any]], metric: str) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.intervals import change_text
 from benchmarks.paper.experiment import Cell, Experiment, Options, in_turns, where
 from benchmarks.paper.on_rheos import RHEOS, SPARK, bench
 from benchmarks.paper.plots import OTHERS, Plots, bars, legend, level, panels, titled
@@ -23,6 +22,7 @@ from benchmarks.paper.tables import (
     spread,
     table,
 )
+from rheos.cli.benchmarks.intervals import change_text
 
 KEYS = 100_000
 INTERVAL = "5s"

@@ -4,8 +4,8 @@ usage: python -m benchmarks.peers [--rounds N] [--seconds S] [--only TEXT ...]
 
 Each round runs every cell with Rheos and with Flink, one after the other, each in processes of its own;
 they take turns at going first. The ratio is that of Rheos to Flink in the same round. Brackets contain
-the interval of the median (`benchmarks/intervals.py`). The cores are those of all processes of the job:
-of Rheos the driver, Spark's JVM and the workers, of Flink its one process. Between the runs naps of
+the interval of the median (`cli/benchmarks/intervals.py`). The cores are those of all processes of the
+job: of Rheos the driver, Spark's JVM and the workers, of Flink its one process. Between runs, naps of
 100 µs show how long the machine itself holds a process up. A run that it disturbed is repeated.
 
 The programs of Flink are in `java/`: objects are reused, state is on the heap, and latencies are those
@@ -23,9 +23,9 @@ from typing import Any
 
 from benchmarks.compare import RHEOS, measure
 from benchmarks.disturbance import QuietRuns, is_quiet, naps_ms, percentile, summary
-from benchmarks.intervals import MIN_ROUNDS, ratio_cell
-from benchmarks.intervals import cell as cell_text
 from benchmarks.peers.flink import Flink
+from rheos.cli.benchmarks.intervals import MIN_ROUNDS, ratio_cell
+from rheos.cli.benchmarks.intervals import cell as cell_text
 
 CELLS = (
     "grouping --parallelism 2",

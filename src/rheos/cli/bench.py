@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from rheos.cli.benchmarks.driver import BenchSettings, Progress, run
+from rheos.cli.benchmarks.intervals import MIN_ROUNDS
 from rheos.cli.benchmarks.programs import PROGRAMS
 from rheos.cli.benchmarks.report import as_json, as_table
 from rheos.cli.benchmarks.sql_comparison import (
-    ROUNDS,
     SQL,
     Comparison,
     comparison_object,
@@ -63,12 +63,14 @@ def bench_sql(settings: BenchSettings, as_json_text: bool) -> int:
 
 
 def _comparison_table(found: Sequence[Comparison]) -> Table:
-    table = Table(title=f"SQL compared with the API: medians of {ROUNDS} rounds", title_justify="left")
+    table = Table(
+        title=f"SQL compared with the API: medians of {MIN_ROUNDS} rounds", title_justify="left"
+    )
     table.add_column("in SQL")
     table.add_column("baseline")
     for heading in ("ratio of rates", "ratio per processor time", "target"):
         table.add_column(heading, justify="right")
     for each in found:
-        cells = (f"{each.rate_ratio:.2f}", f"{each.processor_time_ratio:.2f}", f"{each.pair.target:g}")
+        cells = (*each.cells(), f"{each.pair.target:g}")
         table.add_row(each.pair.name, each.pair.baseline, *cells)
     return table

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from benchmarks.disturbance import QuietRuns, disturbances, summary
-from benchmarks.intervals import (
+from benchmarks.paper.experiment import extended
+from benchmarks.paper.page import PAGE, TOO_FEW, block
+from benchmarks.paper.tables import are_enough, pairs, spread
+from rheos.cli.benchmarks.intervals import (
     CONFIDENCE,
     MIN_ROUNDS,
     Interval,
@@ -21,9 +24,6 @@ from benchmarks.intervals import (
     ratio,
     ratio_cell,
 )
-from benchmarks.paper.experiment import extended
-from benchmarks.paper.page import PAGE, TOO_FEW, block
-from benchmarks.paper.tables import are_enough, pairs, spread
 
 NEXMARK = PAGE.with_name("nexmark.md")
 FEW_ROUNDS = re.compile(

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from rheos.cli.benchmarks.driver import BenchSettings, Progress, run
+from rheos.cli.benchmarks.intervals import MIN_ROUNDS, cell
 from rheos.cli.benchmarks.programs import PROGRAMS
 from rheos.cli.benchmarks.report import as_json
 from rheos.core.errors import JobFailedError
@@ -32,8 +33,6 @@ SQL = (
     ProgramPair("sql-tumbling", "tumbling", 0.9),
 )
 
-ROUNDS = 3
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -52,11 +51,19 @@ class Comparison:
     def processor_time_ratio(self) -> float:
         """Return the ratio of records per processor time. It is less sensitive than the rate to other
         load on the machine."""
-        return median(1 / ratio for ratio in self._ratios("processor_us_per_record"))
+        return median(self._processor_time_ratios())
+
+    def cells(self) -> tuple[str, str]:
+        """Return both ratios with their intervals, for a table."""
+        form = "{:.2f}".format
+        return cell(self._ratios("records_per_s"), form), cell(self._processor_time_ratios(), form)
 
     @property
     def reached_target(self) -> bool:
         return self.processor_time_ratio >= self.pair.target
+
+    def _processor_time_ratios(self) -> list[float]:
+        return [1 / ratio for ratio in self._ratios("processor_us_per_record")]
 
     def _ratios(self, metric: str) -> list[float]:
         return [
@@ -65,7 +72,9 @@ class Comparison:
         ]
 
 
-def run_pairs(pairs: Sequence[ProgramPair], measure: Measure, rounds: int = ROUNDS) -> list[Comparison]:
+def run_pairs(
+    pairs: Sequence[ProgramPair], measure: Measure, rounds: int = MIN_ROUNDS
+) -> list[Comparison]:
     """Measure each pair this many times. The two programs of a pair run one after the other, and take
     turns at going first, so that other load on the machine affects both."""
     found: dict[ProgramPair, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {

@@ -1,4 +1,4 @@
-"""What measurements of several rounds show: medians, intervals, and differences.
+"""Medians, intervals and differences of measurements from several rounds.
 
 A benchmark runs its cells in turns, and repeats that for some rounds. Two cells are compared by the
 ratios of their pairs: a pair is what both had in the same round. The interval of a ratio contains its
@@ -59,7 +59,7 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
         confidence: Least probability with which the interval contains the median.
 
     Returns:
-        None if the minimum and the maximum of so few values do not have this confidence.
+        None if there are too few values for this confidence.
 
     >>> median_interval([5.0, 1.0, 4.0, 2.0, 3.0])
     Interval(middle=3.0, low=1.0, high=5.0)
@@ -97,7 +97,7 @@ def ratio(pairs: Sequence[tuple[float, float]], confidence: float = CONFIDENCE) 
 
 
 def cell(values: Sequence[float], form: Callable[[float], str]) -> str:
-    """Return the text of a cell of a table.
+    """Return how a table shows the measurements of a cell.
 
     With enough rounds it is the median with its interval. With fewer, it is the median to two digits,
     after the mark `APPROXIMATELY`. Without a value, it is empty.
@@ -117,7 +117,7 @@ def cell(values: Sequence[float], form: Callable[[float], str]) -> str:
 
 
 def ratio_cell(pairs: Sequence[tuple[float, float]]) -> str:
-    """Return the text of a ratio in a table; empty if there are too few pairs."""
+    """Return how a table shows a ratio: empty if there are too few pairs."""
     found = ratio(pairs)
     return "" if found is None else found.text("{:.2f}".format)
 
