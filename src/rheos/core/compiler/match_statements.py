@@ -36,7 +36,7 @@ def if_statements(node: ast.Match, names: Sequence[str]) -> list[ast.stmt]:
             statements = body
             continue
         test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests)
-        statements = [_at(case.pattern, ast.If(test, body, statements))]
+        statements = [_set_position(case.pattern, ast.If(test, body, statements))]
     return statements
 
 
@@ -64,20 +64,20 @@ def _tests(
             joined = [
                 tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), tests) for tests, _ in each_of
             ]
-            return [_at(pattern, ast.BoolOp(ast.Or(), joined))], []
+            return [_set_position(pattern, ast.BoolOp(ast.Or(), joined))], []
         case ast.MatchAs(pattern=None, name=str() as name) if not whole:
             target, value = ast.Name(name, ast.Store()), ast.Name(names[0], ast.Load())
-            return [], [_at(pattern, ast.Assign([target], value))]
+            return [], [_set_position(pattern, ast.Assign([target], value))]
         case ast.MatchValue(value=value) if not whole:
             compared = ast.Compare(ast.Name(names[0], ast.Load()), [ast.Eq()], [value])
-            return [_at(pattern, compared)], []
+            return [_set_position(pattern, compared)], []
         case ast.MatchSingleton(value=None) if not whole:
             compared = ast.Compare(ast.Name(names[0], ast.Load()), [ast.Is()], [ast.Constant(None)])
-            return [_at(pattern, compared)], []
+            return [_set_position(pattern, compared)], []
     raise CannotCompile(f"the pattern {ast.unparse(pattern)} cannot be compiled", pattern.lineno)
 
 
-def _at(place: ast.pattern, node: N) -> N:
+def _set_position(place: ast.pattern, node: N) -> N:
     """Return the node and set the positions that it lacks to that of a pattern."""
     for each in ast.walk(node):
         if "lineno" in each._attributes and not hasattr(each, "lineno"):
