@@ -82,7 +82,7 @@ def ask_for_a_jar(url: str, folder: Path) -> None:
 def post_an_alert(url: str, _: Path) -> None:
     # A status is an answer, whatever comes of the body.
     with contextlib.suppress(OSError):
-        assert alert_webhook.post_json(url, b"{}") == 200
+        assert alert_webhook.post_json(url, b"{}", WITHIN_S) == 200
 
 
 def ask_webhdfs(url: str, _: Path) -> None:
@@ -115,7 +115,6 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_systems, "_ALIVE_S", WITHIN_S)
     monkeypatch.setattr(http_session, "ANSWER_WITHIN_S", WITHIN_S)
     monkeypatch.setattr(jars, "_TIMEOUT_S", WITHIN_S)
-    monkeypatch.setattr(alert_webhook, "POST", replace(alert_webhook.POST, limit_s=WITHIN_S))
 
 
 @BEGINS
