@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import rheos as rh
 from rheos import col
 from rheos.connectors.delta.source import DeltaSource
 from rheos.core.connectors import capabilities
+from rheos.core.errors import ConfigurationError
 from rheos.testing import check_source
 from tests.connectors.ports import read_all
 
@@ -160,3 +162,11 @@ def test_wrong_arguments_are_refused(
 ) -> None:
     with pytest.raises(error, match=what):
         rh.delta.source(table, **settings)
+
+
+def test_a_table_that_the_library_cannot_read_is_no_matter_of_permissions(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path), pa.table({"n": [1]}))
+    log = tmp_path / "_delta_log" / f"{0:020}.json"
+    log.write_text(re.sub(r'"minReaderVersion":\d+', '"minReaderVersion":99', log.read_text()))
+    with pytest.raises(ConfigurationError, match=r"reader version 99\n.*read it by Spark, or copy"):
+        rh.delta.source(tmp_path)

@@ -283,9 +283,14 @@ def inspecting(location: str) -> Iterator[None]:
     try:
         yield
     except (delta.exceptions.DeltaError, OSError, ValueError) as error:
+        why = _message(error)
+        hint = "check the path, and that the job's user may read and write there"
+        if "Unsupported: " in why:
+            hint = (
+                "the library `deltalake` does not support the table: read it by Spark, or copy its rows"
+            )
         raise ConfigurationError(
-            f"the Delta table {location} could not be inspected or created: {_message(error)}",
-            hint="check the path, and that the job's user may read and write there",
+            f"the Delta table {location} could not be inspected or created: {why}", hint=hint
         ) from error
 
 
