@@ -19,7 +19,10 @@ SCRIPT = "sql-scripts.md"
 
 PROGRAMS = {"files": "guide.md", "print": SCRIPT}
 """Pages with the programs of connectors that have none on their own page."""
-SCRIPTS = {f"docs/{SCRIPT}": "tests/docs/test_sql_scripts.py"}
+SCRIPTS = {
+    f"docs/{SCRIPT}": "tests/docs/test_sql_scripts.py",
+    "docs/hbase.md": "tests/docs/test_hbase.py",
+}
 """Pages whose programs are scripts in SQL, and the tests that run them."""
 
 
