@@ -217,8 +217,8 @@ def stop(
 
 @app.command()
 def rollback(job: Job, keep: Keep = "0s") -> None:
-    """Hand a job back to the program that ran it before `rheos upgrade --keep`. It continues from a
-    checkpoint that the newer program takes for it."""
+    """Hand an upgraded job back to its former program. `rheos upgrade --keep` keeps that program
+    ready. It continues from a checkpoint that the newer program takes for it."""
     from rheos.cli.jobs import roll_back_job
 
     raise typer.Exit(roll_back_job(job, keep))

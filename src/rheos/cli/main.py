@@ -189,8 +189,8 @@ def upgrade(
     with_dashboard: WithDashboard = False,
     log_json: LogJson = False,
 ) -> None:
-    """Hand a running job over to a changed program, at one checkpoint. This command then runs the job,
-    as `rheos run` does, and the driver before it ends."""
+    """Hand a running job over to a changed program. The old program takes a last checkpoint. This
+    command then runs the job, as `rheos run` does, and the driver before it ends."""
     with _cancelled_by_ctrl_c():
         _start_jvm(file, settings, quiet=log_json)
         from rheos.cli.run import MonitoringOptions, run

@@ -22,7 +22,7 @@ from typing import (
 
 import msgspec
 
-from rheos.core.checkpoint.succession import Situation
+from rheos.core.checkpoint.handover_situation import Situation
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.unknown_names import HintedObject

@@ -42,6 +42,7 @@ from rheos.core.checkpoint.events import (
     Tick,
     WaitWithdrawn,
 )
+from rheos.core.checkpoint.handover_situation import Situation
 from rheos.core.checkpoint.lifecycle import LifecycleState
 from rheos.core.checkpoint.log import JobLog
 from rheos.core.checkpoint.log_entries import (
@@ -50,7 +51,7 @@ from rheos.core.checkpoint.log_entries import (
     LogEntry,
     decode_entry,
 )
-from rheos.core.checkpoint.succession import Situation, SuccessionLimits
+from rheos.core.checkpoint.succession import SuccessionLimits
 from rheos.core.errors import CheckpointError, TransportError
 from rheos.core.protocol.control import (
     Acknowledge,

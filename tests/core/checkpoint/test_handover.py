@@ -34,9 +34,10 @@ from rheos.core.checkpoint.events import (
     Tick,
     WaitWithdrawn,
 )
+from rheos.core.checkpoint.handover_situation import Situation
 from rheos.core.checkpoint.lifecycle import LifecycleState
 from rheos.core.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, LogEntry
-from rheos.core.checkpoint.succession import Situation, SuccessionLimits
+from rheos.core.checkpoint.succession import SuccessionLimits
 from rheos.core.errors import CheckpointError, FencedError, TransportError
 from rheos.core.protocol.ids import Attempt, JobId
 from tests.core.checkpoint.test_coordinator_savepoints import asked, decline, trigger

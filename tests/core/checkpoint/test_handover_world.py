@@ -8,9 +8,10 @@ import pytest
 
 from rheos.core.checkpoint import savepoint_requests
 from rheos.core.checkpoint.events import Action, SavepointEnded
+from rheos.core.checkpoint.handover_situation import Situation
 from rheos.core.checkpoint.lifecycle import JobLifecycle
 from rheos.core.checkpoint.log import JobLog, LogView
-from rheos.core.checkpoint.succession import Situation, Succession, SuccessionStep
+from rheos.core.checkpoint.succession import Succession, SuccessionStep
 from rheos.core.errors import UnrestorableError
 from rheos.runtimes.simulated.store import MemoryStore
 from tests.core.checkpoint.handover_world import BrokenRuleError, Faults, run

@@ -14,5 +14,6 @@
 `log_marks` define what an entry contains, which entry may follow it, and which may be deleted.
 `snapshot_writer` writes state, `state_assignment` and `restored_state` distribute and read it.
 `compatibility`, `type_changes`, `column_changes` and `upgrade` compare stored state with a changed
-program. `driver_note` and `standby` decide which driver may start.
+program. `driver_note` and `standby` decide which driver may start, `succession` and
+`handover_situation` which driver continues a job that is handed over.
 """

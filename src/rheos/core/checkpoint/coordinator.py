@@ -73,6 +73,7 @@ from rheos.core.checkpoint.events import (
     Tick,
     WaitWithdrawn,
 )
+from rheos.core.checkpoint.handover_situation import Situation
 from rheos.core.checkpoint.lifecycle import JobLifecycle, LifecycleState
 from rheos.core.checkpoint.log_entries import CheckpointCompleted, JobCounts
 from rheos.core.checkpoint.names import state_folder
@@ -80,7 +81,7 @@ from rheos.core.checkpoint.next_attempt import NextAttempt
 from rheos.core.checkpoint.read_splits import ReadSplits
 from rheos.core.checkpoint.source_phases import SourcePhases
 from rheos.core.checkpoint.split_discovery import SplitDiscovery
-from rheos.core.checkpoint.succession import Situation, SuccessionLimits
+from rheos.core.checkpoint.succession import SuccessionLimits
 from rheos.core.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade
 from rheos.core.errors import CheckpointError, RheosError
 from rheos.core.protocol.control import (

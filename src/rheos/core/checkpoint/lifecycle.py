@@ -32,6 +32,7 @@ from rheos.core.checkpoint.events import (
     StartAttempt,
     StopAttempt,
 )
+from rheos.core.checkpoint.handover_situation import Situation
 from rheos.core.checkpoint.log_entries import (
     AttemptStarted,
     CheckpointCompleted,
@@ -47,7 +48,6 @@ from rheos.core.checkpoint.savepoint_requests import Stage
 from rheos.core.checkpoint.source_phases import SourcePhases
 from rheos.core.checkpoint.split_discovery import SplitDiscovery
 from rheos.core.checkpoint.succession import (
-    Situation,
     Succession,
     SuccessionLimits,
     SuccessionStep,

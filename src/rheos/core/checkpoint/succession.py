@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
+from rheos.core.checkpoint.handover_situation import Situation
 from rheos.core.checkpoint.log import LogView
 from rheos.core.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
 
@@ -40,18 +41,6 @@ class SuccessionLimits:
     """Time between two reads of the log while a handover is in progress."""
     idle_ms: int = 1_000
     """Time between two reads of the log otherwise."""
-
-
-class Situation(Enum):
-    """Situation of one of the two drivers, according to the log."""
-
-    OTHER_RUNS = "another driver runs the job"
-    NAMED = "the log names this driver as the successor"
-    OFFERED = "the log names the successor, which has not claimed the job"
-    TAKEN = "the successor has claimed the job, but has no checkpoint"
-    CONFIRMED = "the successor has completed a checkpoint"
-    OWN = "the newest entry is this driver's own"
-    FINISHED = "the job has finished"
 
 
 class SuccessionStep(Enum):

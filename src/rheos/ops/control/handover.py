@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import assert_never
 
 from rheos.core.checkpoint.driver_note import Driver
+from rheos.core.checkpoint.handover_situation import Situation
 from rheos.core.checkpoint.standby import LOOK_EVERY_MS, Standby, StandbyView
-from rheos.core.checkpoint.succession import Situation
 from rheos.core.errors import CheckpointError, ConfigurationError, RheosError, TransportError
 from rheos.core.printable import printable_lines
 from rheos.core.protocol.ids import JobKey

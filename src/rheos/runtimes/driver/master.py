@@ -52,9 +52,9 @@ from rheos.core.checkpoint.events import (
     WaitWithdrawn,
     WriteSavepoint,
 )
+from rheos.core.checkpoint.handover_situation import Situation
 from rheos.core.checkpoint.lifecycle import LifecycleState
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
-from rheos.core.checkpoint.succession import Situation
 from rheos.core.errors import (
     CheckpointError,
     OutOfMemoryError,
