@@ -78,7 +78,8 @@ def test_the_example_finds_the_events_that_break_the_rules(
 
 
 def test_every_example_is_in_the_suite() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+    # orders.py has no end: tests/docs/test_planning.py plans it.
+    assert {path.name for path in EXAMPLES.glob("*.py")} - {"orders.py"} == {
         "flights.py",
         "graph.py",
         "payments.py",

@@ -348,7 +348,7 @@ class Able(Counting):
 
     event_time_behind = True
     may_stop = False
-    forget_ms: int | None = None
+    forget_ms: ClassVar[int | None] = None
     orders_splits = True
 
     def read_after(self, split: Split) -> Sequence[str]:
