@@ -37,6 +37,8 @@ QUESTION = OutsideCall(
 REACHED_WITHIN_S = 30.0
 """Maximum time a cluster may take to answer, which includes its start."""
 _ASKED_AGAIN_S = 1.0
+_MARKED_WITHIN_S = 1.0
+"""Time that a transaction has to become readable after its commit: its marks are written later."""
 _UNREACHED = ("_TRANSPORT", "_RESOLVE")
 """Errors that the client reports through its callback if no broker is reachable; the calls themselves
 only time out."""
@@ -212,7 +214,20 @@ class _Brokers:
         return self._listed(partitions, self._spec.earliest())
 
     def latest(self, partitions: Sequence[Partition]) -> Offsets:
-        return self._listed(partitions, self._spec.latest())
+        """Return the offsets after the last readable records.
+
+        A committed transaction is not readable before the broker has written its marks. So this waits
+        for transactions that have written before the call, for a second at most.
+        """
+        found = self._listed(partitions, self._spec.latest())
+        if not self._committed_only:
+            return found
+        ends = self._listed(partitions, self._spec.latest(), committed_only=False)
+        deadline = time.monotonic() + _MARKED_WITHIN_S
+        while any(found[each] < ends[each] for each in partitions) and time.monotonic() < deadline:
+            time.sleep(_MARKED_WITHIN_S / 50)
+            found = self._listed(partitions, self._spec.latest())
+        return found
 
     def at(self, partitions: Sequence[Partition], ms: int) -> Offsets:
         found = self._listed(partitions, self._spec.for_timestamp(ms))
@@ -253,15 +268,18 @@ class _Brokers:
                     raise self._error(self._refused or error, doing) from None
                 time.sleep(_ASKED_AGAIN_S / 10)
 
-    def _listed(self, partitions: Sequence[Partition], spec: Any) -> Offsets:
+    def _listed(
+        self, partitions: Sequence[Partition], spec: Any, *, committed_only: bool | None = None
+    ) -> Offsets:
         if not partitions:
             return {}
         module = client()
         level = module.IsolationLevel
+        committed_only = self._committed_only if committed_only is None else committed_only
         asked = {module.TopicPartition(*partition): spec for partition in partitions}
         futures = self._admin.list_offsets(
             asked,
-            isolation_level=level.READ_COMMITTED if self._committed_only else level.READ_UNCOMMITTED,
+            isolation_level=level.READ_COMMITTED if committed_only else level.READ_UNCOMMITTED,
             request_timeout=self._within_s,
         )
         found: Mapping[Partition, Any] = {(of.topic, of.partition): f for of, f in futures.items()}
