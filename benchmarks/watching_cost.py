@@ -44,6 +44,7 @@ from rheos.core.task.traffic import SpentTime, Traffic
 from rheos.ops.export.prometheus import MetricsCollector
 from rheos.runtimes.continuous.control import framed, from_worker
 from rheos.runtimes.driver.metrics_keeper import MetricsKeeper
+from rheos.runtimes.driver.subtask_reports import SubtaskReports
 from rheos.runtimes.health.judge import Memory, health
 from rheos.runtimes.health.moment import JobMoment
 from rheos.runtimes.job import JobState, JobStatus
@@ -130,8 +131,10 @@ def each_second(slots: Slots) -> dict[str, float]:
     for engine in slots.engines:
         with patch.object(engine, "_report", reports.append):
             engine.report_progress()
-    keeper = MetricsKeeper(plan, JobId("job"))
-    keeper.begin(Attempt(1), SLOTS, 0)
+    newest = SubtaskReports(plan)
+    newest.begin(SLOTS)
+    keeper = MetricsKeeper(plan, JobId("job"), newest)
+    keeper.begin(Attempt(1), 0)
     status = JobStatus(JobId("job"), "job", JobState.RUNNING, 1, 1.0, 0.0, None, 1, 0, 5, 0, 0.5, 0.5)
     outline = PlanOutline.of(plan)
     now_ms = 1_800_000_000_000
@@ -143,7 +146,7 @@ def each_second(slots: Slots) -> dict[str, float]:
             frame = framed(TOKEN, report)
             heard = from_worker.decode(frame[len(TOKEN) + 1 :])
             assert isinstance(heard, control.Progress)
-            assert keeper.progressed(heard, now_ms, now_ms * 1000)
+            assert newest.take(heard, now_ms, now_ms * 1000)
 
     made = [typical_us(engine.report_progress) for engine in slots.engines]
     sent = typical_us(reported)
