@@ -154,9 +154,10 @@ class KafkaBroker(JavaServer):
             "share.coordinator.state.topic.min.isr": 1,
             "share.coordinator.state.topic.num.partitions": 1,
             "group.initial.rebalance.delay.ms": 0,
-            # A killed broker may start again when its session has ended.
+            # A killed broker may start again when its session has ended. A broker that gets no
+            # processor time for that long is fenced.
             "broker.heartbeat.interval.ms": 300,
-            "broker.session.timeout.ms": 2000,
+            "broker.session.timeout.ms": 5000,
             "controlled.shutdown.enable": "false",
             **self._for_users(),
             **self._for_tls(folder),
