@@ -116,11 +116,14 @@ class AcknowledgedReading(ReadingThread):
         self._complete = self.number
         self._lock = threading.Lock()
         """Lock for `_complete`."""
+        self._noted = threading.Event()
+        """Set while `_complete` may have risen since the thread last waited for that."""
 
     def acknowledge(self, number: int) -> None:
         """Let the thread acknowledge all messages up to a number. Any thread may call it."""
         with self._lock:
             self._complete = max(self._complete, number)
+        self._noted.set()
 
     # --- in the thread
     # ------------------------------------------------------------------------------
@@ -129,6 +132,11 @@ class AcknowledgedReading(ReadingThread):
     def complete(self) -> int:
         """Number of the last message to acknowledge."""
         return self._complete
+
+    def wait_for_checkpoint(self, within_s: float) -> None:
+        """Wait until messages are to be acknowledged, or until this time in seconds has passed."""
+        self._noted.wait(within_s)
+        self._noted.clear()
 
     def give(self, payloads: Sequence[bytes], field: Callable[[str], pa.Array]) -> None:
         """Number and decode messages, and enqueue their rows.

@@ -31,6 +31,8 @@ REJECTED = rejected_schema(
 HEARTBEAT_S = 30
 _STREAM_OFFSET = "x-stream-offset"
 _WAIT_S = 0.1
+_GLANCE_S = 0.001
+"""Time for the events of the connection while no message can arrive."""
 _ROOM_WITHIN_S = 1.0
 
 
@@ -90,12 +92,15 @@ class QueueConsumer:
             )
         )
 
-    async def take(self, connection: RabbitmqConnection, delivered: int) -> list[QueueMessage]:
+    async def take(
+        self, connection: RabbitmqConnection, delivered: int, within_s: float = _WAIT_S
+    ) -> list[QueueMessage]:
         """Acknowledge the first deliveries, and return those that have arrived.
 
         Args:
             connection: the connection.
             delivered: number of the last delivery to acknowledge; 0 for none.
+            within_s: how long to wait for an arrival, in seconds.
 
         Returns:
             The messages in their order; an empty list if none arrives within a moment.
@@ -105,7 +110,7 @@ class QueueConsumer:
         if not self._arrived:
             self._arrives.clear()
             try:
-                await asyncio.wait_for(self._arrives.wait(), _WAIT_S)
+                await asyncio.wait_for(self._arrives.wait(), within_s)
             except TimeoutError:
                 return []
         if connection.lost is not None:
@@ -176,9 +181,14 @@ class QueueReading(AcknowledgedReading):
         while not self.buffer.is_closing:
             if not self.buffer.wait_for_room(_ROOM_WITHIN_S):
                 continue
+            within_s = _WAIT_S
+            if self.number - acknowledged >= self._prefetch and self.complete <= acknowledged:
+                # The server delivers nothing before an acknowledgement.
+                self.wait_for_checkpoint(_WAIT_S)
+                within_s = _GLANCE_S
             complete = max(self.complete, acknowledged)
             delivered = complete - before if complete > acknowledged else 0
-            arrived = self._session.call(partial(consumer.take, delivered=delivered))
+            arrived = self._session.call(partial(consumer.take, delivered=delivered, within_s=within_s))
             acknowledged = complete
             if arrived:
                 field = partial(message_field, messages=arrived, fields=FIELDS)
