@@ -19,7 +19,9 @@ from rheos.api.settings import SETTINGS
 from rheos.cli import control, planning, replaying
 from rheos.cli.options import (
     PASSES_ARGUMENTS_ON,
+    AlsoServed,
     Arguments,
+    AuditFile,
     File,
     GivenSettings,
     Job,
@@ -502,14 +504,7 @@ def dashboard(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
     ] = 8484,
-    checkpoint_dir: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Also serve the jobs of this checkpoint directory, running or not. May be given "
-            "several times.",
-            show_default=False,
-        ),
-    ] = None,
+    checkpoint_dir: AlsoServed = None,
     savepoint_dir: Annotated[
         list[str] | None,
         typer.Option(
@@ -532,13 +527,7 @@ def dashboard(
             help="A TOML file with tokens and their roles.", show_default="one token with all rights"
         ),
     ] = None,
-    audit: Annotated[
-        Path | None,
-        typer.Option(
-            help="File to which a line is appended for every operation.",
-            show_default="audit.jsonl in this user's state folder",
-        ),
-    ] = None,
+    audit: AuditFile = None,
     certificate: Annotated[
         Path | None, typer.Option(help="TLS certificate; needs --key.", show_default=False)
     ] = None,
@@ -591,21 +580,8 @@ def mcp(
             show_default="all that changes nothing",
         ),
     ] = None,
-    checkpoint_dir: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Also serve the jobs of this checkpoint directory, running or not. May be given "
-            "several times.",
-            show_default=False,
-        ),
-    ] = None,
-    audit: Annotated[
-        Path | None,
-        typer.Option(
-            help="File to which a line is appended for every operation.",
-            show_default="audit.jsonl in this user's state folder",
-        ),
-    ] = None,
+    checkpoint_dir: AlsoServed = None,
+    audit: AuditFile = None,
 ) -> None:
     """Let an assistant look at the jobs of this machine.
 

@@ -194,6 +194,21 @@ Keep = Annotated[
     ),
 ]
 
+AlsoServed = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Also serve the jobs of this checkpoint directory, running or not. May be given "
+        "several times.",
+        show_default=False,
+    ),
+]
+AuditFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="File to which a line is appended for every operation.",
+        show_default="audit.jsonl in this user's state folder",
+    ),
+]
 Param = Annotated[
     list[str] | None,
     typer.Option(

@@ -125,6 +125,13 @@ class ChunkBuffer:
                 self._lock.wait(min(left_s, _WAIT_S))
         return True
 
+    def wait_until_room(self) -> bool:
+        """Wait until the buffer has room. Return False if it was closed."""
+        with self._lock:
+            while self._ahead_bytes >= AHEAD_BYTES and not self._is_closing:
+                self._lock.wait(_WAIT_S)
+            return not self._is_closing
+
     def pause(self, pause_s: float) -> None:
         """Sleep, but return early if the buffer is closed."""
         until_s = time.monotonic() + pause_s

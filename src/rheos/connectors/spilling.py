@@ -21,13 +21,14 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self, TypeAlias
+from typing import ClassVar, Self, TypeAlias, TypeVar
 from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
 
 from rheos.connectors.files.folder import SinkFolder
+from rheos.connectors.outage_patience import Patience
 from rheos.connectors.staged_files import (
     StagedFileWriter,
     StagedRowsFile,
@@ -44,6 +45,7 @@ from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 LOGGER = logging.getLogger("rheos.sinks")
 SERVER_AWAY = "server_away"
 Count: TypeAlias = Callable[[str, int], None]
+T = TypeVar("T")
 
 PATIENCE_MS = 1_000
 """Time in ms for which a writer retries before it stages its rows. A call that took longer is not
@@ -101,6 +103,19 @@ class SpillingSink(Sink):
     def stages_all(self) -> bool:
         """Return whether rows are delivered only after their checkpoint is complete."""
         return False
+
+    def asked(self, ask: Callable[[], T], close: Callable[[], None], logger: logging.Logger) -> T:
+        """Return what the target answers to the driver, which retries for `retry_for_ms`.
+
+        Args:
+            ask: asks the target; repeated after an UnavailableError.
+            close: closes the connection, also after an error.
+            logger: receives the reason of an outage.
+        """
+        try:
+            return Patience(self.retry_for_ms, lambda: None, logger).ask(ask)
+        finally:
+            close()
 
     @abstractmethod
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:

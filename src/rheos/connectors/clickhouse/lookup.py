@@ -18,6 +18,7 @@ from rheos.connectors.clickhouse.session import (
     quoted,
 )
 from rheos.connectors.clickhouse.target_table import TableName, found_table
+from rheos.connectors.key_argument import key_columns
 from rheos.connectors.keyed_rows import LookupRows, is_comparable
 from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
@@ -81,11 +82,7 @@ def lookup(
     """
     client()
     name = TableName.of(table)
-    keys = (key,) if isinstance(key, str) else tuple(key)
-    if not keys or not all(isinstance(each, str) for each in keys) or len({*keys}) < len(keys):
-        raise ProgramError(
-            f"key={key!r} does not name columns", hint='write key="id" or key=["a", "b"]'
-        )
+    keys = key_columns(key, required=True)
     declared = None if schema is None else resolve(schema)[0]
     server = ServerAddress(url, ca_certs)
     session = ClickhouseSession(server, f"the table {name} cannot be inspected")

@@ -12,7 +12,7 @@ from rheos.connectors.clickhouse.columns import type_for
 from rheos.connectors.clickhouse.inserting import InsertDelivery
 from rheos.connectors.clickhouse.session import LOGGER, ClickhouseSession, ServerAddress, client
 from rheos.connectors.clickhouse.target_table import InsertTarget, TableName, target_for
-from rheos.connectors.outage_patience import Patience
+from rheos.connectors.key_argument import key_columns
 from rheos.connectors.spilling import Count, SpillingSink, SpillingWriter, TargetDelivery
 from rheos.connectors.sql_database.row_checks import RowChecks
 from rheos.core.connectors.contract import SinkContext, SinkWriter
@@ -72,11 +72,7 @@ def sink(
         ConfigurationError: The HTTP client is not installed.
     """
     client()
-    keys = (key,) if isinstance(key, str) else tuple(key)
-    if not all(isinstance(each, str) for each in keys) or len(set(keys)) < len(keys):
-        raise ProgramError(
-            f"key={key!r} does not name columns", hint='write key="id" or key=["a", "b"]'
-        )
+    keys = key_columns(key)
     if delete is not None and not keys:
         raise ProgramError("delete= needs key=", hint='write key="column"')
     if delivery not in get_args(Delivery):
@@ -129,15 +125,11 @@ class ClickhouseSink(SpillingSink):
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> ClickhouseSink:
         """Inspect the table, and check that rows of the schema fit it."""
         session = ClickhouseSession(self.server, f"the table {self.table} cannot be inspected")
-        patience = Patience(self.retry_for_ms, lambda: None, LOGGER)
 
         def found() -> InsertTarget:
             return target_for(session, self.table, schema, self.key, self.delete, self.exactly_once)
 
-        try:
-            return replace(self, target=patience.ask(found))
-        finally:
-            session.close()
+        return replace(self, target=self.asked(found, session.close, LOGGER))
 
     def open(self, ctx: SinkContext) -> SinkWriter:
         return CheckedWriter(self, self._known_target(), ctx)

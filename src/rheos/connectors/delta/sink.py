@@ -15,11 +15,12 @@ from rheos.connectors.delta.registration import CONNECTOR
 from rheos.connectors.delta.writer import DeltaDataFiles
 from rheos.connectors.files.partitions import check_partitions, partition_columns
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink
+from rheos.connectors.key_argument import key_columns
 from rheos.connectors.table_log.compaction_policy import Compaction, compaction
 from rheos.connectors.table_log.data_files import TableLogWriter
 from rheos.connectors.table_log.expiry_policy import VersionExpiry, expiry
 from rheos.connectors.table_log.maintenance_policy import policy_of
-from rheos.connectors.table_log.sink import TableLogSink, check_store, key_columns, sort_columns
+from rheos.connectors.table_log.sink import TableLogSink, check_store, sort_columns
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
 from rheos.core.connectors.datasets import Dataset, path_dataset

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.connectors.duckdb.database_file import LOOKUP, DuckDbFile, fetched, quoted
-from rheos.connectors.duckdb.sink import key_columns
 from rheos.connectors.duckdb.table_columns import (
     KEY,
     relation_columns,
     typed_rows,
     wanted_columns,
 )
+from rheos.connectors.key_argument import key_columns
 from rheos.connectors.keyed_rows import LookupRows, is_comparable
 from rheos.connectors.sql_database.target_table import table_name
 from rheos.core.connectors.datasets import Dataset

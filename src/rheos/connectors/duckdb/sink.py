@@ -13,6 +13,7 @@ from rheos.connectors.duckdb.committer import DuckDbCommitter, DuckDbTarget
 from rheos.connectors.duckdb.database_file import TRANSACTION, DuckDbFile
 from rheos.connectors.duckdb.ledger import make_ledger
 from rheos.connectors.duckdb.table_columns import check_storable, found_target
+from rheos.connectors.key_argument import key_columns
 from rheos.connectors.sql_database.ledger import LEDGER
 from rheos.connectors.sql_database.target_table import WrittenTable, table_name
 from rheos.connectors.sql_database.writing import LedgerWriter
@@ -53,16 +54,6 @@ def sink(table: str, *, path: str | os.PathLike[str], key: str | Sequence[str] =
     if name == LEDGER:
         raise ProgramError(f"the table {LEDGER} is the sink's own", hint="choose another table")
     return DuckDbSink(schema, name, DuckDbFile.of(path), key_columns(key))
-
-
-def key_columns(key: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of a key. Raises ProgramError if these are no names, or one occurs twice."""
-    keys = (key,) if isinstance(key, str) else tuple(key)
-    if not all(isinstance(each, str) for each in keys) or len({*keys}) < len(keys):
-        raise ProgramError(
-            f"key={key!r} does not name columns", hint='write key="id" or key=["a", "b"]'
-        )
-    return keys
 
 
 @dataclass(frozen=True)

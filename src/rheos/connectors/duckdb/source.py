@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.connectors.duckdb.database_file import SOURCE, DuckDbFile, fetched, quoted
-from rheos.connectors.duckdb.sink import key_columns
 from rheos.connectors.duckdb.table_columns import (
     KEY,
     relation_columns,
@@ -20,6 +19,7 @@ from rheos.connectors.duckdb.table_columns import (
     wanted_columns,
 )
 from rheos.connectors.files.chunks import Chunk, ChunkDecoder, ChunkReader
+from rheos.connectors.key_argument import key_columns
 from rheos.connectors.sql_database.row_blocks import RowPosition, check_keys
 from rheos.connectors.sql_database.target_table import table_name
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader

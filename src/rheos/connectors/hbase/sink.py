@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from rheos.connectors.gathered_rows import GatheringDelivery
 from rheos.connectors.hbase.cells import CellNames, HbaseRows, checked_key, checked_table
 from rheos.connectors.hbase.encoding import RowKeyCodec, plain_values
 from rheos.connectors.hbase.session import LOGGER, HbaseGateway, HbaseSession, client
@@ -21,9 +22,6 @@ from rheos.core.errors import ConfigurationError, InputError
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.protocol.elements import Batch
 from rheos.core.site import located_at_call
-
-_TOGETHER_ROWS = 1024
-_TOGETHER_BYTES = 4 << 20
 
 
 @located_at_call
@@ -108,13 +106,8 @@ class HbaseSink(SpillingSink):
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> HbaseSink:
         """Check that the table exists, and has the families of the cells."""
         session = self.session()
-        patience = Patience(self.retry_for_ms, lambda: None, LOGGER)
-        try:
-            there = patience.ask(
-                lambda: session.do(lambda connection: connection.table(self.table).families())
-            )
-        finally:
-            session.close()
+        families = partial(session.do, lambda connection: connection.table(self.table).families())
+        there = self.asked(families, session.close, LOGGER)
         known = sorted(name.decode(errors="replace").rstrip(":") for name in there)
         for cell in self.stored(schema).cells:
             of = cell.decode().partition(":")[0]
@@ -139,10 +132,11 @@ class HbaseSink(SpillingSink):
         return f"HBase table {self.table} at {self.gateway.address}"
 
 
-class HbaseDelivery(TargetDelivery):
+class HbaseDelivery(GatheringDelivery):
     """Writes about a thousand rows at a time, each row key once, and waits for all of them."""
 
     def __init__(self, sink: HbaseSink, stored: HbaseRows, count: Count, patience_ms: int) -> None:
+        super().__init__()
         self._sink = sink
         self._stored = stored
         self._keys = RowKeyCodec(list(stored.key))
@@ -150,25 +144,9 @@ class HbaseDelivery(TargetDelivery):
         self._families = sorted({cell.partition(b":")[0] for cell in stored.cells})
         self._patience = Patience(patience_ms, lambda: count("retries", 1), LOGGER)
         self._session = sink.session()
-        self._gathered: list[Batch] = []
-        self._rows = 0
-        self._size_bytes = 0
         self._last_ms = 0
 
-    def write(self, batch: Batch) -> None:
-        for begin in range(0, batch.num_rows, _TOGETHER_ROWS):
-            rows = batch.slice(begin, _TOGETHER_ROWS)
-            self._gathered.append(rows)
-            self._rows += rows.num_rows
-            self._size_bytes += rows.nbytes
-            if self._rows >= _TOGETHER_ROWS or self._size_bytes >= _TOGETHER_BYTES:
-                self.settle()
-
-    def settle(self) -> None:
-        if not self._gathered:
-            return
-        rows = pa.concat_batches(self._gathered)
-        self._gathered, self._rows, self._size_bytes = [], 0, 0
+    def deliver(self, rows: Batch) -> None:
         changes = self._changes(rows)
         # Later rows have a later timestamp, even if they are written in the same millisecond: a
         # deletion hides cells of the same time.
@@ -176,7 +154,6 @@ class HbaseDelivery(TargetDelivery):
         self._patience.begin()
         send = partial(self._send, changes, self._last_ms)
         self._patience.ask(lambda: self._session.do(send))
-        self.settled_rows += rows.num_rows
 
     def succeed(self, before: TargetDelivery) -> None:
         assert isinstance(before, HbaseDelivery)

@@ -15,11 +15,12 @@ from rheos.connectors.iceberg.iceberg_table import IcebergTarget, found_target, 
 from rheos.connectors.iceberg.partitioning import parsed_terms
 from rheos.connectors.iceberg.registration import CONNECTOR
 from rheos.connectors.iceberg.writer import IcebergDataFiles
+from rheos.connectors.key_argument import key_columns
 from rheos.connectors.table_log.compaction_policy import Compaction, compaction
 from rheos.connectors.table_log.data_files import TableLogWriter
 from rheos.connectors.table_log.expiry_policy import VersionExpiry, expiry
 from rheos.connectors.table_log.maintenance_policy import policy_of
-from rheos.connectors.table_log.sink import TableLogSink, check_store, key_columns, sort_columns
+from rheos.connectors.table_log.sink import TableLogSink, check_store, sort_columns
 from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
 from rheos.core.connectors.datasets import Dataset
 from rheos.core.errors import ProgramError

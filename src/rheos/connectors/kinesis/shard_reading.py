@@ -21,7 +21,6 @@ from rheos.connectors.reading_thread import ReadingThread
 from rheos.core.connectors.contract import ReaderContext
 from rheos.core.errors import InputError
 
-_ROOM_WITHIN_S = 1.0
 _MOST_RECORDS = 10_000
 _HOUR_MS = 3_600_000
 _CHECKED_MS = 23 * _HOUR_MS
@@ -94,9 +93,7 @@ class ShardReading(ReadingThread):
         begun = self._session.ask(lambda client: client.get_shard_iterator(**begin))
         iterator = begun["ShardIterator"]
         self._check_retention(answered_at_ms(begun))
-        while iterator is not None and not self.buffer.is_closing and not self._is_finished:
-            if not self.buffer.wait_for_room(_ROOM_WITHIN_S):
-                continue
+        while iterator is not None and not self._is_finished and self.buffer.wait_until_room():
             asked_s = time.monotonic()
             answer = self._records(iterator)
             self.patience.restore()

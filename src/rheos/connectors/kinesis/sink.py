@@ -14,7 +14,6 @@ from rheos.connectors.kinesis.publishing import PARTITION_KEYS, KinesisTarget, S
 from rheos.connectors.kinesis.registration import CONNECTOR
 from rheos.connectors.kinesis.session import LOGGER, check_stream
 from rheos.connectors.name_patterns import NamePattern
-from rheos.connectors.outage_patience import Patience
 from rheos.connectors.row_payloads import RowPayloads
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
 from rheos.core.connectors.datasets import Dataset
@@ -89,10 +88,7 @@ class KinesisSink(SpillingSink):
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> KinesisSink:
         publishing = StreamPublishing(self.target, schema)
-        try:
-            Patience(self.retry_for_ms, lambda: None, LOGGER).ask(publishing.check)
-        finally:
-            publishing.close()
+        self.asked(publishing.check, publishing.close, LOGGER)
         return self
 
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:

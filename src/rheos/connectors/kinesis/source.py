@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import msgspec
 import pyarrow as pa
@@ -19,6 +19,7 @@ from rheos.connectors.kinesis.shard_reading import ShardReading, ShardRows
 from rheos.connectors.kinesis.shards import FoundShards, ShardSplit, find_shards
 from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.outage_patience import Patience
+from rheos.connectors.removed_messages import OnRemoved, continues_after_removal
 from rheos.connectors.user_formats import check_format, declared_rows
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.connectors.datasets import Dataset
@@ -28,7 +29,6 @@ from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.site import located_at_call
 
-OnRemoved = Literal["fail", "continue"]
 _SECOND_MS = 1000
 _LEAST_POLL_MS = 200
 """The service answers five requests per second and shard."""
@@ -99,8 +99,7 @@ def source(
         SchemaError: The schema has a column that the format cannot decode.
     """
     check_on_error(on_error)
-    if on_removed not in get_args(OnRemoved):
-        raise ProgramError(f"on_removed={on_removed!r} is not known", hint='write "fail" or "continue"')
+    continues = continues_after_removal(on_removed)
     rows, record = declared_rows(check_format(format), schema)
     decoding = PayloadDecoding.of(format, rows, metadata or {}, on_error, FIELDS)
     if not (start in ("earliest", "latest") or isinstance(start, datetime)):
@@ -124,7 +123,7 @@ def source(
         decoding,
         poll_ms,
         duration_ms(retry_for),
-        on_removed == "continue",
+        continues,
     )
     discovery_ms = None if discover is None or end is not None else duration_ms(discover)
     return KinesisSource(of, record if decoding.schema == rows else None, start, end, discovery_ms)

@@ -22,7 +22,6 @@ from rheos.core.errors import InputError, UnavailableError
 
 _BATCH_ROWS = 1000
 _AWAIT_MS = 500
-_ROOM_WITHIN_S = 1.0
 _PROGRESS_EVERY_S = 10.0
 _LOST_HISTORY = (136, 260, 280, 286)
 """Codes of a resume token that the server cannot resume at."""
@@ -137,15 +136,10 @@ class ChangeReading(ReadingThread):
         self._session.close()
 
     def read(self) -> None:
-        while self._at.in_snapshot and self._waits_for_room():
+        while self._at.in_snapshot and self.buffer.wait_until_room():
             self._read_documents()
         if not self.buffer.is_closing:
             self._read_changes()
-
-    def _waits_for_room(self) -> bool:
-        while not self.buffer.is_closing and not self.buffer.wait_for_room(_ROOM_WITHIN_S):
-            pass
-        return not self.buffer.is_closing
 
     def _read_documents(self) -> None:
         at = self._at
@@ -188,7 +182,7 @@ class ChangeReading(ReadingThread):
     def _read_changes(self) -> None:
         stream = ChangeStream(self._of.rows.collection, decoded(self._at.token))
         self._give(stream, self._session.do(_resumed(self._of, stream.open)))
-        while self._waits_for_room():
+        while self.buffer.wait_until_room():
             events = self._session.do(stream.take)
             self.patience.restore()
             self._give(stream, events)

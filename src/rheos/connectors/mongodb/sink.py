@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from rheos.connectors.gathered_rows import GatheringDelivery
 from rheos.connectors.mongodb.documents import check_writable, documents
 from rheos.connectors.mongodb.session import (
     LOGGER,
@@ -27,8 +28,6 @@ from rheos.core.protocol.durations import duration_ms
 from rheos.core.protocol.elements import Batch
 from rheos.core.site import located_at_call
 
-_TOGETHER_ROWS = 1024
-_TOGETHER_BYTES = 4 << 20
 _DUPLICATE = 11000
 
 
@@ -119,13 +118,8 @@ class MongodbSink(SpillingSink):
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> MongodbSink:
         """Check that the server is reachable and accepts the login."""
         session = self.session()
-        patience = Patience(self.retry_for_ms, lambda: None, LOGGER)
-        try:
-            patience.ask(
-                lambda: session.do(lambda database: database[self.collection].find_one({"_id": None}))
-            )
-        finally:
-            session.close()
+        reads = partial(session.do, lambda database: database[self.collection].find_one({"_id": None}))
+        self.asked(reads, session.close, LOGGER)
         return self
 
     def session(self) -> MongodbSession:
@@ -148,31 +142,16 @@ def _is_id(kind: pa.DataType) -> bool:
     return any(check(kind) for check in checks)
 
 
-class MongodbDelivery(TargetDelivery):
+class MongodbDelivery(GatheringDelivery):
     """Writes about a thousand rows at a time, each `_id` once, and waits for all of them."""
 
     def __init__(self, sink: MongodbSink, count: Count, patience_ms: int) -> None:
+        super().__init__()
         self._sink = sink
         self._patience = Patience(patience_ms, lambda: count("retries", 1), LOGGER)
         self._session = sink.session()
-        self._gathered: list[Batch] = []
-        self._rows = 0
-        self._size_bytes = 0
 
-    def write(self, batch: Batch) -> None:
-        for begin in range(0, batch.num_rows, _TOGETHER_ROWS):
-            rows = batch.slice(begin, _TOGETHER_ROWS)
-            self._gathered.append(rows)
-            self._rows += rows.num_rows
-            self._size_bytes += rows.nbytes
-            if self._rows >= _TOGETHER_ROWS or self._size_bytes >= _TOGETHER_BYTES:
-                self.settle()
-
-    def settle(self) -> None:
-        if not self._gathered:
-            return
-        rows = pa.concat_batches(self._gathered)
-        self._gathered, self._rows, self._size_bytes = [], 0, 0
+    def deliver(self, rows: Batch) -> None:
         left = list(self._requests(rows))
         self._patience.begin()
         while left:
@@ -185,7 +164,6 @@ class MongodbDelivery(TargetDelivery):
                     what = f"{len(left)} documents of {self._sink.collection} are refused at the moment"
                     self._patience.spend(UnavailableError(what, hint="see the server's log"))
         self._patience.restore()
-        self.settled_rows += rows.num_rows
 
     def close(self) -> None:
         self._session.close()

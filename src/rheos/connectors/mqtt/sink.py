@@ -14,7 +14,6 @@ from rheos.connectors.mqtt.connection import LOGGER
 from rheos.connectors.mqtt.publishing import MqttPublishing, MqttTarget
 from rheos.connectors.mqtt.topics import TOPICS
 from rheos.connectors.name_patterns import NamePattern
-from rheos.connectors.outage_patience import Patience
 from rheos.connectors.row_payloads import RowPayloads
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
 from rheos.core.connectors.datasets import Dataset, server_datasets
@@ -81,10 +80,7 @@ class MqttSink(SpillingSink):
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> MqttSink:
         publishing = MqttPublishing(self.target, schema)
-        try:
-            Patience(self.retry_for_ms, lambda: None, LOGGER).ask(publishing.open)
-        finally:
-            publishing.close()
+        self.asked(publishing.open, publishing.close, LOGGER)
         return self
 
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:

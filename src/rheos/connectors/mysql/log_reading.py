@@ -28,7 +28,6 @@ CHUNK_ROWS = 8192
 _CHUNK_BYTES = 4 << 20
 _GIVE_EVERY_S = 0.1
 _PROGRESS_EVERY_S = 1.0
-_ROOM_WITHIN_S = 1.0
 
 
 class EventStream(Protocol):
@@ -114,7 +113,7 @@ class LogReading:
         self.at = self._server.checked(self.at)
         log: _Log | None = None
         try:
-            while self.at.in_snapshot and self._waits_for_room():
+            while self.at.in_snapshot and self._buffer.wait_until_room():
                 block = self._server.block(self.at.upto)
                 if not self.at.place.file:
                     self.at = msgspec.structs.replace(self.at, place=block.place)
@@ -138,18 +137,12 @@ class LogReading:
     def _opened(self) -> _Log:
         return _Log(self._server.stream(self.at.place), BinlogTranslation(self._of, self.at))
 
-    def _waits_for_room(self) -> bool:
-        """Wait until the buffer has room. Returns False if it was closed."""
-        while not self._buffer.is_closing and not self._buffer.wait_for_room(_ROOM_WITHIN_S):
-            pass
-        return not self._buffer.is_closing
-
     def _follow(self, log: _Log, end: LogPlace | None) -> bool:
         """Read the changes of the log up to a place. Returns False if the buffer was closed, or if the
         program must start again."""
         translation, given_at_s = log.translation, self._now_s()
         while end is None or translation.place.order < end.order:
-            if not self._waits_for_room():
+            if not self._buffer.wait_until_room():
                 return False
             event = log.stream.next()
             if translation.divides(event):

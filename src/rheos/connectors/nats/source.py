@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
@@ -18,6 +18,7 @@ from rheos.connectors.nats.session import LOGGER, NatsConnection, NatsSession
 from rheos.connectors.nats.stream_pull import StreamEnds, stream_ends
 from rheos.connectors.nats.stream_reading import JetStreamSplit, StreamReading, StreamRows
 from rheos.connectors.outage_patience import Patience
+from rheos.connectors.removed_messages import OnRemoved, continues_after_removal
 from rheos.connectors.user_formats import check_format, declared_rows
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.connectors.datasets import Dataset, server_datasets
@@ -26,8 +27,6 @@ from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.site import located_at_call
-
-OnRemoved = Literal["fail", "continue"]
 
 
 @located_at_call
@@ -92,8 +91,7 @@ def source(
     """
     client()
     check_on_error(on_error)
-    if on_removed not in get_args(OnRemoved):
-        raise ProgramError(f"on_removed={on_removed!r} is not known", hint='write "fail" or "continue"')
+    continues = continues_after_removal(on_removed)
     names = (stream,) if isinstance(stream, str) else tuple(stream)
     if not names or not all(map(_is_name, names)) or len(set(names)) < len(names):
         raise ProgramError(f"stream={stream!r} does not name streams", hint='write stream="ORDERS"')
@@ -114,7 +112,7 @@ def source(
         NatsOptions.of(url, options),
         decoding,
         subject,
-        on_removed == "continue",
+        continues,
         duration_ms(retry_for),
     )
     return NatsSource(of, names, record if decoding.schema == rows else None, start, end)

@@ -17,8 +17,6 @@ from rheos.connectors.reading_thread import ReadingThread
 from rheos.core.connectors.contract import ReaderContext
 from rheos.core.errors import InputError
 
-_ROOM_WITHIN_S = 1.0
-
 
 class JetStreamSplit(msgspec.Struct, frozen=True, array_like=True):
     """Payload of a split."""
@@ -103,7 +101,7 @@ class StreamReading(ReadingThread):
         )
         session.call(pull.open)
         self._check(self._ends())
-        while self._waits_for_room():
+        while self.buffer.wait_until_room():
             messages = session.call(pull.take)
             self.patience.restore()
             if messages:
@@ -113,11 +111,6 @@ class StreamReading(ReadingThread):
             if self._is_finished:
                 break
         session.call(pull.close)
-
-    def _waits_for_room(self) -> bool:
-        while not self.buffer.is_closing and not self.buffer.wait_for_room(_ROOM_WITHIN_S):
-            pass
-        return not self.buffer.is_closing
 
     def _give(self, messages: list[StreamMessage]) -> None:
         split, end = self._split, self._split.end

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -126,12 +127,8 @@ class OpenSearchSink(SpillingSink):
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> OpenSearchSink:
         """Check that the server is reachable and accepts the login."""
         connection = Connection(self.endpoint)
-        patience = Patience(self.retry_for_ms, lambda: None, LOGGER)
-        try:
-            # It is not an error if the index does not exist yet.
-            patience.ask(lambda: connection.ask("HEAD", f"/{self.index}"))
-        finally:
-            connection.close()
+        # It is not an error if the index does not exist yet.
+        self.asked(partial(connection.ask, "HEAD", f"/{self.index}"), connection.close, LOGGER)
         return self
 
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:

@@ -18,7 +18,6 @@ from rheos.connectors.reading_thread import ReadingThread
 from rheos.core.connectors.contract import ReaderContext
 from rheos.core.errors import InputError
 
-_ROOM_WITHIN_S = 1.0
 _BATCH = 4096
 _BATCH_BYTES = 8 << 20
 _IDLE_MS = 500
@@ -110,18 +109,13 @@ class PartitionReading(ReadingThread):
         """Read until the end of the source, or until the buffer is closed."""
         session = self._session
         session.call(self._open)
-        while not self._is_finished and self._waits_for_room():
+        while not self._is_finished and self.buffer.wait_until_room():
             messages = session.call(self._take)
             self.patience.restore()
             if messages:
                 self._give(messages)
             elif self._end is not None:
                 self._is_finished = not session.call(lambda _: self._reader.has_message_available())
-
-    def _waits_for_room(self) -> bool:
-        while not self.buffer.is_closing and not self.buffer.wait_for_room(_ROOM_WITHIN_S):
-            pass
-        return not self.buffer.is_closing
 
     def _open(self, connected: Any) -> None:
         """Create the reader. It begins with the message at the position: if that was removed, later

@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 
 from rheos.connectors.confirmed_delivery import ConfirmedDelivery
-from rheos.connectors.outage_patience import Patience
 from rheos.connectors.pulsar.client_options import PulsarOptions, client
 from rheos.connectors.pulsar.publishing import PulsarPublishing, PulsarTarget
 from rheos.connectors.pulsar.session import LOGGER
@@ -97,10 +96,7 @@ class PulsarSink(SpillingSink):
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> PulsarSink:
         publishing = PulsarPublishing(self.target, schema)
-        try:
-            Patience(self.retry_for_ms, lambda: None, LOGGER).ask(publishing.open)
-        finally:
-            publishing.close()
+        self.asked(publishing.open, publishing.close, LOGGER)
         return self
 
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
@@ -20,6 +20,7 @@ from rheos.connectors.pulsar.messages import FIELDS, OPTIONAL, REJECTED
 from rheos.connectors.pulsar.partition_reading import PartitionReading, PulsarRows, PulsarSplit
 from rheos.connectors.pulsar.positions import MessageNumber
 from rheos.connectors.pulsar.session import LOGGER, PulsarSession
+from rheos.connectors.removed_messages import OnRemoved, continues_after_removal
 from rheos.connectors.user_formats import check_format, declared_rows
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.connectors.datasets import Dataset, server_datasets
@@ -29,7 +30,6 @@ from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.site import located_at_call
 
-OnRemoved = Literal["fail", "continue"]
 _TOPIC = re.compile(r"(persistent://[^/\s]+/[^/\s]+/)?[^/\s]+")
 
 
@@ -96,8 +96,7 @@ def source(
     """
     client()
     check_on_error(on_error)
-    if on_removed not in get_args(OnRemoved):
-        raise ProgramError(f"on_removed={on_removed!r} is not known", hint='write "fail" or "continue"')
+    continues = continues_after_removal(on_removed)
     names = (topic,) if isinstance(topic, str) else tuple(topic)
     if not names or not all(map(is_topic, names)) or len(set(names)) < len(names):
         raise ProgramError(f"topic={topic!r} does not name topics", hint='write topic="orders"')
@@ -114,7 +113,7 @@ def source(
         PulsarOptions.of(url, options),
         decoding,
         bool(compacted),
-        on_removed == "continue",
+        continues,
         duration_ms(retry_for),
     )
     discovery_ms = None if discover is None or end is not None else duration_ms(discover)

@@ -33,7 +33,6 @@ _STREAM_OFFSET = "x-stream-offset"
 _WAIT_S = 0.1
 _GLANCE_S = 0.001
 """Time for the events of the connection while no message can arrive."""
-_ROOM_WITHIN_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,9 +177,7 @@ class QueueReading(AcknowledgedReading):
         before = self.number
         """Number of the last message of earlier connections: deliveries are numbered after it."""
         acknowledged = before
-        while not self.buffer.is_closing:
-            if not self.buffer.wait_for_room(_ROOM_WITHIN_S):
-                continue
+        while self.buffer.wait_until_room():
             within_s = _WAIT_S
             if self.number - acknowledged >= self._prefetch and self.complete <= acknowledged:
                 # The server delivers nothing before an acknowledgement.

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from rheos.connectors.confirmed_delivery import ConfirmedDelivery
 from rheos.connectors.name_patterns import NamePattern
-from rheos.connectors.outage_patience import Patience
 from rheos.connectors.rabbitmq.client_options import RabbitmqOptions, client
 from rheos.connectors.rabbitmq.publishing import (
     ROUTING_KEYS,
@@ -103,10 +102,7 @@ class RabbitmqSink(SpillingSink):
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> RabbitmqSink:
         publishing = RabbitmqPublishing(self.target, schema)
-        try:
-            Patience(self.retry_for_ms, lambda: None, LOGGER).ask(publishing.open)
-        finally:
-            publishing.close()
+        self.asked(publishing.open, publishing.close, LOGGER)
         return self
 
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import msgspec
 import pyarrow as pa
@@ -22,6 +22,7 @@ from rheos.connectors.rabbitmq.stream_reading import (
     RabbitmqStreamRows,
     StreamStart,
 )
+from rheos.connectors.removed_messages import OnRemoved, continues_after_removal
 from rheos.connectors.user_formats import check_format, declared_rows
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.connectors.datasets import Dataset, server_datasets
@@ -31,7 +32,6 @@ from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.site import located_at_call
 
-OnRemoved = Literal["fail", "continue"]
 _MOST_NAME_BYTES = 255
 _MOST_PREFETCH = 65_535
 
@@ -113,7 +113,7 @@ def source(
     fields = FIELDS if stream is None else STREAM_FIELDS
     decoding = PayloadDecoding.of(format, rows, metadata or {}, on_error, fields)
     server, record = RabbitmqOptions.of(url, options), record if decoding.schema == rows else None
-    begin, continues = _stream_start(start), _continues(on_removed)
+    begin, continues = _stream_start(start), continues_after_removal(on_removed)
     if stream is not None:
         read = RabbitmqStreamRows(server, decoding, prefetch, continues, duration_ms(retry_for))
         return RabbitmqStreamSource(read, names, record, begin)
@@ -145,12 +145,6 @@ def _stream_start(start: Any) -> StreamStart:
         f"start={start!r} is not a position in a stream",
         hint='write "earliest", a datetime or an offset',
     )
-
-
-def _continues(on_removed: Any) -> bool:
-    if on_removed not in get_args(OnRemoved):
-        raise ProgramError(f"on_removed={on_removed!r} is not known", hint='write "fail" or "continue"')
-    return bool(on_removed == "continue")
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,6 @@ STREAM_REJECTED = rejected_schema(
 )
 BEFORE_FIRST = MessagePosition(-1)
 """Position of a reader that has read nothing."""
-_ROOM_WITHIN_S = 1.0
 
 
 class StreamStart(msgspec.Struct, frozen=True, array_like=True):
@@ -117,9 +116,7 @@ class RabbitmqStreamReading(ReadingThread):
         self._session.call(consumer.open)
         self.patience.restore()
         delivered = acknowledged = 0
-        while not self.buffer.is_closing:
-            if not self.buffer.wait_for_room(_ROOM_WITHIN_S):
-                continue
+        while self.buffer.wait_until_room():
             more = delivered if delivered > acknowledged else 0
             arrived = self._session.call(partial(consumer.take, delivered=more))
             acknowledged = delivered

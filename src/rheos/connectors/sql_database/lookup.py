@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.connectors.calls.bounded_calls import Progressed
+from rheos.connectors.key_argument import key_columns
 from rheos.connectors.keyed_rows import LookupRows, is_comparable
 from rheos.connectors.sql_database.address import DatabaseAddress, DatabaseSystem
 from rheos.connectors.sql_database.row_checks import frame_for
@@ -75,11 +76,7 @@ def lookup(
         UnavailableError: The database cannot be reached.
     """
     of, name = table_name(table)
-    keys = (key,) if isinstance(key, str) else tuple(key)
-    if not keys or not all(isinstance(each, str) for each in keys) or len({*keys}) < len(keys):
-        raise ProgramError(
-            f"key={key!r} does not name columns", hint='write key="id" or key=["a", "b"]'
-        )
+    keys = key_columns(key, required=True)
     declared = None if schema is None else resolve(schema)[0]
     address = DatabaseAddress.of(url, options)
     session = DatabaseSession(address, f"the table {table} cannot be inspected", LOOKUP)

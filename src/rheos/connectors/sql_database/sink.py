@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from rheos.connectors.key_argument import key_columns
 from rheos.connectors.sql_database.address import DatabaseAddress, DatabaseSystem
 from rheos.connectors.sql_database.column_limits import new_type
 from rheos.connectors.sql_database.ledger import LEDGER, make_ledger
@@ -62,11 +63,7 @@ def sink(
     schema, name = table_name(table)
     if name == LEDGER:
         raise ProgramError(f"the table {LEDGER} is the sink's own", hint="choose another table")
-    keys = (key,) if isinstance(key, str) else tuple(key)
-    if not all(isinstance(each, str) for each in keys) or len(set(keys)) < len(keys):
-        raise ProgramError(
-            f"key={key!r} does not name columns", hint='write key="id" or key=["a", "b"]'
-        )
+    keys = key_columns(key)
     address = DatabaseAddress.of(url, options)
     address.engine()
     return SqlDatabaseSink(schema, name, address, keys)

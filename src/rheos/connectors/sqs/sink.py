@@ -13,7 +13,6 @@ from rheos.connectors.aws.batch_delivery import BatchDelivery
 from rheos.connectors.aws.client_options import AwsOptions
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.name_patterns import NamePattern
-from rheos.connectors.outage_patience import Patience
 from rheos.connectors.row_payloads import RowPayloads, pieces
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
 from rheos.connectors.sqs.publishing import DEDUPLICATIONS, GROUPS, QueuePublishing, SqsTarget
@@ -138,10 +137,7 @@ class SqsSink(SpillingSink):
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> SqsSink:
         publishing = QueuePublishing(self.target, schema)
-        try:
-            Patience(self.retry_for_ms, lambda: None, LOGGER).ask(publishing.check)
-        finally:
-            publishing.close()
+        self.asked(publishing.check, publishing.close, LOGGER)
         return self
 
     def delivery(self, schema: pa.Schema, count: Count, patience_ms: int) -> TargetDelivery:

@@ -21,16 +21,6 @@ from rheos.core.protocol.shapes import FieldShape, TypeShape
 _SCHEMES = ("file", "hdfs", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
 
 
-def key_columns(key: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that the argument `key=` names. Raises ProgramError if it names none."""
-    keys = (key,) if isinstance(key, str) else tuple(key)
-    if not all(isinstance(each, str) for each in keys) or len(set(keys)) < len(keys):
-        raise ProgramError(
-            f"key={key!r} does not name columns", hint='write key="id" or key=["a", "b"]'
-        )
-    return keys
-
-
 def sort_columns(sort_by: object) -> tuple[str, ...]:
     """Return the columns that the argument `sort_by=` names. Raises ProgramError if it is not a list of
     names."""
