@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.core.connectors.lookup import Found
+from rheos.core.errors import SchemaError
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.polars_frames import arrow_table
 
@@ -53,6 +54,29 @@ def is_comparable(asked: pa.DataType, key: pa.DataType) -> bool:
     """Return whether values of two types are compared by value: integers with integers, floats with
     floats, and others with the same type."""
     return _family(asked) == _family(key)
+
+
+def check_comparable_keys(
+    asked: pa.Schema, keys: pa.Schema, label: str, hint: str = "cast the stream's column first"
+) -> None:
+    """Check that a lookup can compare the stream's columns with its keys.
+
+    Args:
+        asked: Columns of the stream, one for each key.
+        keys: Keys of the lookup.
+        label: What has the keys, such as "the table orders".
+        hint: What to do about other types.
+
+    Raises:
+        SchemaError: Two types are not compared by value.
+    """
+    for column, key in zip(asked, keys, strict=True):
+        if not is_comparable(column.type, key.type):
+            raise SchemaError(
+                f"the key {key.name!r} of {label} is {key.type}, but the stream's column is "
+                f"{column.type}",
+                hint=hint,
+            )
 
 
 def _family(kind: pa.DataType) -> str:

@@ -10,9 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.connectors.collection import table_of
-from rheos.connectors.keyed_rows import LookupRows, is_comparable
+from rheos.connectors.keyed_rows import LookupRows, check_comparable_keys
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
-from rheos.core.errors import SchemaError
 from rheos.core.protocol.elements import Batch
 
 
@@ -29,13 +28,9 @@ class TableLookup(Lookup):
     reload_every_us: int | None = None
 
     def validate(self, keys: pa.Schema) -> None:
-        for asked, own in zip(keys, self.key_schema, strict=True):
-            if not is_comparable(asked.type, own.type):
-                raise SchemaError(
-                    f"the key {own.name!r} of the table is {own.type}, but the stream's column "
-                    f"is {asked.type}",
-                    hint="cast one of them: keys are compared by value",
-                )
+        check_comparable_keys(
+            keys, self.key_schema, "the table", hint="cast one of them: keys are compared by value"
+        )
 
     def open(self, ctx: LookupContext) -> LookupClient:
         return _TableClient(self, ctx)

@@ -19,7 +19,7 @@ from rheos.connectors.clickhouse.session import (
 )
 from rheos.connectors.clickhouse.target_table import TableName, found_table
 from rheos.connectors.key_argument import key_columns
-from rheos.connectors.keyed_rows import LookupRows, is_comparable
+from rheos.connectors.keyed_rows import LookupRows, check_comparable_keys
 from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.connectors.schemas import resolve
@@ -161,13 +161,7 @@ class ClickhouseLookup(Lookup):
     final: bool
 
     def validate(self, keys: pa.Schema) -> None:
-        for asked, own in zip(keys, self.key_schema, strict=True):
-            if not is_comparable(asked.type, own.type):
-                raise SchemaError(
-                    f"the key {own.name!r} of the table {self.table} is {own.type}, but the stream's "
-                    f"column is {asked.type}",
-                    hint="cast the stream's column first",
-                )
+        check_comparable_keys(keys, self.key_schema, f"the table {self.table}")
 
     def open(self, ctx: LookupContext) -> LookupClient:
         return _ClickhouseClient(self)

@@ -17,7 +17,7 @@ from rheos.connectors.duckdb.table_columns import (
     wanted_columns,
 )
 from rheos.connectors.key_argument import key_columns
-from rheos.connectors.keyed_rows import LookupRows, is_comparable
+from rheos.connectors.keyed_rows import LookupRows, check_comparable_keys
 from rheos.connectors.sql_database.target_table import table_name
 from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
@@ -108,13 +108,7 @@ class DuckDbLookup(Lookup):
     schema: pa.Schema
 
     def validate(self, keys: pa.Schema) -> None:
-        for asked, own in zip(keys, self.key_schema, strict=True):
-            if not is_comparable(asked.type, own.type):
-                raise SchemaError(
-                    f"the key {own.name!r} of {self.label} is {own.type}, but the stream's column is "
-                    f"{asked.type}",
-                    hint="cast the stream's column first",
-                )
+        check_comparable_keys(keys, self.key_schema, self.label)
 
     def open(self, ctx: LookupContext) -> LookupClient:
         return _DuckDbLookupClient(self)

@@ -13,11 +13,10 @@ import pyarrow as pa
 from rheos.connectors.hbase.cells import CellNames, HbaseRows, checked_key, checked_table
 from rheos.connectors.hbase.encoding import RowKeyCodec
 from rheos.connectors.hbase.session import HbaseGateway, HbaseSession, client
-from rheos.connectors.keyed_rows import is_comparable
+from rheos.connectors.keyed_rows import check_comparable_keys
 from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.connectors.schemas import resolve
-from rheos.core.errors import SchemaError
 from rheos.core.protocol.elements import Batch
 from rheos.core.site import located_at_call
 
@@ -92,13 +91,7 @@ class HbaseLookup(Lookup):
         return self.rows.columns
 
     def validate(self, keys: pa.Schema) -> None:
-        for asked, own in zip(keys, self.rows.key, strict=True):
-            if not is_comparable(asked.type, own.type):
-                raise SchemaError(
-                    f"the key {own.name!r} of the table {self.rows.table} is {own.type}, but the "
-                    f"stream's column is {asked.type}",
-                    hint="cast the stream's column first",
-                )
+        check_comparable_keys(keys, self.rows.key, f"the table {self.rows.table}")
 
     def open(self, ctx: LookupContext) -> LookupClient:
         return _HbaseClient(self)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rheos.connectors.calls.bounded_calls import Progressed
 from rheos.connectors.key_argument import key_columns
-from rheos.connectors.keyed_rows import LookupRows, is_comparable
+from rheos.connectors.keyed_rows import LookupRows, check_comparable_keys
 from rheos.connectors.sql_database.address import DatabaseAddress, DatabaseSystem
 from rheos.connectors.sql_database.row_checks import frame_for
 from rheos.connectors.sql_database.session import LOOKUP, DatabaseSession
@@ -120,13 +120,7 @@ class SqlDatabaseLookup(Lookup):
     schema: pa.Schema
 
     def validate(self, keys: pa.Schema) -> None:
-        for asked, own in zip(keys, self.key_schema, strict=True):
-            if not is_comparable(asked.type, own.type):
-                raise SchemaError(
-                    f"the key {own.name!r} of the table {self.table} is {own.type}, but the stream's "
-                    f"column is {asked.type}",
-                    hint="cast the stream's column first",
-                )
+        check_comparable_keys(keys, self.key_schema, f"the table {self.table}")
 
     def open(self, ctx: LookupContext) -> LookupClient:
         return _DatabaseLookupClient(self)
