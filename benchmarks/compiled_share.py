@@ -1,4 +1,4 @@
-"""Which functions of the documentation, the examples and tutorials are compiled without being asked.
+"""Functions of the documentation, the examples and tutorials that are compiled automatically.
 
 usage: compiled_share.py [FILE ...]
 

@@ -69,7 +69,7 @@ ANSWER_US = 1_000_000
 """Most time that a slot takes for its part of a checkpoint."""
 NEW_SPLITS = 100
 TOKEN = b"0" * 32
-"""Of the size of a real token."""
+"""Token with the size of a real one."""
 JOB = JobId("wide")
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.float64())])
 
@@ -326,7 +326,7 @@ class WideJob:
             began_ns = time.process_time_ns()
             self.master.step()
             self.master.status()
-            # What runs on threads of I/O is the driver's work, too.
+            # The driver also does the work of its I/O threads.
             self.io.run_due()
             turn_ns = max(time.process_time_ns() - began_ns - reading_ns, 0)
             spent_ns, steps = spent_ns + turn_ns, steps + 1

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 LONGEST_NAP_MS = 5.0
-"""Most that a nap may take, at the 99.9th percentile. On a quiet machine, it takes 0.2 to 2 ms."""
+"""Maximum duration of a nap, at the 99.9th percentile. On a quiet machine, it takes 0.2 to 2 ms."""
 LEAST_SHARE = 0.9
 """Least share of their cores that workers have at full load."""
 REPEATS = 2
-"""How often a disturbed run is repeated at most."""
+"""Maximum number of repetitions of a disturbed run."""
 NAPS_S = 0.5
 
 _NAP_S = 100e-6

@@ -1,4 +1,4 @@
-"""What a turn of a slot with few rows costs if it is compiled, compared with today's interpreted turn.
+"""Cost of a compiled turn of a slot with few rows, compared with the interpreted turn.
 
 usage: python -m benchmarks.compiled_turn [ROWS ...] [--rounds N] [--mypyc] [--cython]
 

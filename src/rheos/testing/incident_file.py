@@ -155,7 +155,7 @@ def _anonymous(incident: Incident, keep: Collection[str], random: Random) -> Inc
     changed = _replaced(incident, set(columns) - set(keep), random)
     if changed is not None:
         return changed
-    # Which columns matter: all others together do not change the result.
+    # Collect the columns that together do not change the result. The others matter.
     free: set[str] = set()
     for name in columns:
         if name not in keep and _replaced(incident, {*free, name}, random) is not None:

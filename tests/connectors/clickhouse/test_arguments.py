@@ -112,7 +112,7 @@ def test_names_and_values_are_quoted() -> None:
 
 @contextmanager
 def answering(status: int, content: bytes) -> Iterator[str]:
-    """Run a server that gives one answer. Yields its URL."""
+    """Run a server with a fixed answer. Yields its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -25,7 +25,7 @@ from tests.connectors.delta.test_append_worlds import SINK, Driver, World, run_a
 WORLDS = 200
 KEYS = 4
 MOST_ROWS = 3
-"""Of one version. Each staged file has one row."""
+"""Maximum number of rows that one version applies. Each staged file has one row."""
 DeltaFiles: type[CopyOnWrite] = CopyOnWrite
 
 

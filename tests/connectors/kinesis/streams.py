@@ -54,7 +54,7 @@ class MemoryStream:
         self.created_ms = BEGAN_MS - 1000
         self.number = FIRST
         self.faults: dict[str, list[Any]] = defaultdict(list)
-        """What to do with the next requests, by their names: an error to raise, or the codes by the
+        """Faults of the next requests, by their names: an error to raise, or the codes by the
         partition keys of the records that a request refuses."""
         self.requests: list[Sequence[str]] = []
         """Payloads of each request for writing."""

@@ -39,7 +39,7 @@ class MemoryQueue:
         """Entries of each request for sending."""
         self.ids: set[str] = set()
         self.faults: dict[str, list[Any]] = defaultdict(list)
-        """What to do with the next requests: an error to raise, or the code and the sender's fault by
+        """Faults of the next requests: an error to raise, or the code and the sender's fault by
         the index of an entry."""
         self.numbers = 0
 

@@ -79,7 +79,7 @@ def test_messages_are_deleted_when_their_checkpoint_is_complete(queue: MemoryQue
         assert [row["record"] for row in job.probe.rejected] == ["no JSON"]
         wait_for(lambda: len(queue.messages) == 4, 30)
         assert queue.visible() == 0
-    # What is not deleted is visible at once.
+    # Messages that are not deleted are visible at once.
     assert queue.visible() == 4
     with running(source_of(on_error="skip", metadata={"receive_count": "times"}), position) as job:
         assert job.rows(3) == [{"n": n, "times": 2} for n in (2, 3, 4)]

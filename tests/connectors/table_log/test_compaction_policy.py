@@ -1,4 +1,4 @@
-"""Which small files a compaction merges."""
+"""Choice of the small files that a compaction merges."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OLD = NOW - 2 * HOUR
         (files(10, 10, 500, 40, 501, 502), ["p 2", "p 4", "p 5"]),  # Similar sizes only.
         (files(10, 10, 2000, 2000, 2000), []),  # Files of at least 1,000 bytes are not small.
         (files(10, 10) + files(10, partition="q"), []),
-        (files(10, 10, 10, partition=None), []),  # Of an earlier partitioning.
+        (files(10, 10, 10, partition=None), []),  # They have an earlier partitioning.
         (files(10, 900, written_ms=OLD), ["p 0", "p 1"]),  # A quiet partition.
         (files(10, 2000, written_ms=OLD), []),
         (files(10, 900, written_ms=OLD) + files(5000), []),  # A new large file: not quiet.

@@ -125,7 +125,7 @@ class SqsReading(AcknowledgedReading):
             some = self._to_delete[:_AT_ONCE]
             entries = [{"Id": str(at), "ReceiptHandle": held.receipt} for at, held in enumerate(some)]
             answer = self._session.ask(partial(_deleted, self._url, entries))
-            # Of a message whose receipt has expired, the service has made another delivery.
+            # If a receipt has expired, the service has delivered its message again.
             again = [some[int(each["Id"])] for each in _failed(answer) if not each.get("SenderFault")]
             self._to_delete[:_AT_ONCE] = []
             if again:

@@ -656,7 +656,7 @@ class Expressions:
         """Write the body of a function of the user in place of its call."""
         if called in self._calls:
             raise self.refused(f"{called.__name__} calls itself, which cannot be compiled", node)
-        # What the function does becomes part of the loop.
+        # The body of the function becomes part of the loop.
         for part in ("__code__", "__defaults__"):
             read = partial(self._part_of, node.func, part, self.around)
             self.around.noted(f"{ast.unparse(node.func)}.{part}", read)
