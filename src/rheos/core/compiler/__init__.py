@@ -1,9 +1,10 @@
 """Compiles keyed functions: from the syntax tree of a method to a loop in machine code.
 
 `values` has the types that the compiler supports, and the error for code that it cannot compile.
-`constants` finds the names that a method uses from outside. `arithmetic` is Python's arithmetic on 64
-bits. `scope` resolves names. `expression_writer` and `statements` write the body of a method as plain
-typed Python, line by line (`writer`); `match_statements` turns `match` into `if`, and
+`constants` and `outside_names` find what a method uses from outside. `arithmetic` is that of Python
+on 64 bits. `scope` resolves names. `statements` and `expression_writer` write the body of a method as
+plain typed Python, line by line (`writer`). They leave operators, conditions, calls, collections of
+constants and output to a writer for each. `match_statements` turns `match` into `if`, and
 `called_functions` turns a called function into an expression. Python itself evaluates the `operations`
 on strings, which `python_expressions` finds, `operation_writer` writes and `python_calls` executes.
 `kernel` wraps the body in a loop, which numba compiles. `core.operators.compiled_core` calls the kernel

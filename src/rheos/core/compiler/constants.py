@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import enum
 import inspect
+import math
 import operator
 import types
 from collections.abc import Callable, Iterator
@@ -14,7 +15,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rheos.core.compiler.values import BITS_64, KINDS, ZEROS, CannotCompile, Kind
+from rheos.core.compiler.values import (
+    BITS_64,
+    KINDS,
+    NONE,
+    TOO_LARGE,
+    TOO_LARGE_HINT,
+    ZEROS,
+    CannotCompile,
+    Kind,
+    Value,
+)
 from rheos.core.state.columnar.string_codes import StringCodes
 
 _MOST_PLACES = 1 << 20
@@ -107,6 +118,25 @@ def attribute_of(owner: Any, name: str) -> Any:
     ):
         return getattr(owner, name, MISSING)
     return MISSING if hasattr(found, "__get__") else found
+
+
+def constant_of(given: Any, texts: StringCodes, line: int) -> Value:
+    """Return a constant as a value. Raise CannotCompile if compiled code does not support it."""
+    kind = KINDS.get(type(given))
+    match kind:
+        case None:
+            raise CannotCompile(
+                f"{given!r} cannot be compiled: values are int, float, bool and str", line
+            )
+        case "none":
+            return NONE
+        case "str":
+            return Value(kind, str(texts.code(given)))
+    if kind == "int" and given not in BITS_64:
+        raise CannotCompile(f"{given} is {TOO_LARGE}", line, TOO_LARGE_HINT)
+    if kind == "float" and not math.isfinite(given):
+        return Value(kind, str(given))
+    return Value(kind, f"({given!r})")
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-import pyarrow as pa
-
+from rheos.core.compiler.emission_writer import EmittedRecords
 from rheos.core.compiler.expression_writer import Expressions
 from rheos.core.compiler.match_statements import if_statements, subjects_of
-from rheos.core.compiler.record_classes import only_sets_fields
 from rheos.core.compiler.scope import MethodScope
-from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, Value, kind_of_column
-from rheos.core.compiler.writer import OutputColumn, OutputColumns, Writer
+from rheos.core.compiler.values import CannotCompile, EmittedType, Value
+from rheos.core.compiler.writer import Writer
 from rheos.core.graph.functions import defines
 
 _TIMERS = {"register": 0, "delete": 1, "register_processing": 2, "delete_processing": 3}
@@ -22,7 +18,7 @@ _TIMERS = {"register": 0, "delete": 1, "register_processing": 2, "delete_process
 
 
 class Statements:
-    """A writer for the body of a method. `outputs` are the columns of each output, by tag."""
+    """A writer for the body of a method. `outputs` are the types of the outputs, by tag."""
 
     def __init__(
         self,
@@ -36,10 +32,9 @@ class Statements:
         self.out = writer
         self.scope = scope
         self.expressions = expressions
-        self.outputs = outputs
+        self.emitted = EmittedRecords(writer, scope, expressions, outputs)
         self.yields = yields
         """Whether the method is a generator."""
-        self._loops = 0
         self._returns = False
         """Whether the method has a return statement within a loop."""
 
@@ -56,7 +51,7 @@ class Statements:
             ):
                 pass
             case ast.Expr(value=ast.Yield(value=given)) if given is not None:
-                self._emit("", given)
+                self.emitted.write("", given)
             case ast.Expr(value=ast.Call() as call):
                 self._call(call)
             case ast.Assign(targets=[target], value=given):
@@ -71,7 +66,7 @@ class Statements:
             case ast.AugAssign(target=target, op=op, value=given):
                 before = self.expressions.value(_read(target))
                 added = self.expressions.value(given)
-                value = self.expressions.binary(before, op, added, node.lineno, given)
+                value = self.expressions.operators.binary(before, op, added, node.lineno, given)
                 self._put(target, value)
             case ast.If():
                 return self._compile_if(node)
@@ -143,7 +138,7 @@ class Statements:
     # --- control --------------------------------------------------------------------------------------
 
     def _compile_if(self, node: ast.If) -> bool:
-        test = self.expressions.truth(node.test)
+        test = self.expressions.conditions.truth(node.test)
         before = set(self.scope.assigned)
         with self.out.block(f"if {test}:"):
             ended = self.body(node.body)
@@ -166,9 +161,9 @@ class Statements:
         return self.body(if_statements(node, names))
 
     def _while(self, node: ast.While) -> None:
-        self._loops += 1
+        self.out.loops += 1
         with self.scope.perhaps(), self.out.block("while failed[0] == 0:"):
-            test = self.expressions.truth(node.test)
+            test = self.expressions.conditions.truth(node.test)
             with self.out.block(f"if not {test}:"):
                 self.out.write("break")
             self.body(node.body)
@@ -177,7 +172,7 @@ class Statements:
     def _compile_for(self, node: ast.For) -> None:
         match node.iter:
             case ast.Call(func=called, args=args, keywords=[]) if (
-                1 <= len(args) <= 3 and self.expressions.object(called) is range
+                1 <= len(args) <= 3 and self.expressions.names.object(called) is range
             ):
                 pass
             case _:
@@ -189,8 +184,8 @@ class Statements:
         if any(value.kind not in ("int", "bool") for value in values):
             raise CannotCompile(f"{ast.unparse(node.iter)} is not a range of int", node.lineno)
         for value in values:
-            self.expressions.require_value(value, node.lineno, "TypeError: range() of None")
-        numbers = [self.out.held(self.expressions.as_int(value)) for value in values]
+            self.expressions.operators.require_value(value, node.lineno, "TypeError: range() of None")
+        numbers = [self.out.held(self.expressions.operators.as_int(value)) for value in values]
         if len(numbers) == 3:
             number = self.out.failure(node.lineno, "ValueError: range() arg 3 must not be zero")
             with self.out.block(f"if {numbers[2]} == 0:"):
@@ -202,7 +197,7 @@ class Statements:
     def _loop(self, node: ast.For, numbers: str, assign: Callable[[str], None]) -> None:
         """Write a loop over a range. `assign` assigns the variables of the user, from the number."""
         each = self.out.name()
-        self._loops += 1
+        self.out.loops += 1
         with self.scope.perhaps(), self.out.block(f"for {each} in range({numbers}):"):
             with self.out.block("if failed[0] != 0:"):
                 self.out.write("break")
@@ -215,7 +210,7 @@ class Statements:
         iterated, target, counter = node.iter, node.target, None
         match iterated, target:
             case ast.Call(func=called, args=[inner], keywords=[]), ast.Tuple(elts=[number, item]) if (
-                self.expressions.object(called) is enumerate
+                self.expressions.names.object(called) is enumerate
             ):
                 iterated, target, counter = inner, item, number
         if not isinstance(target, ast.Name) or not isinstance(counter, ast.Name | None):
@@ -232,7 +227,7 @@ class Statements:
         self._loop(node, count, assign)
 
     def _behind_loop(self) -> None:
-        self._loops -= 1
+        self.out.loops -= 1
         if self._returns:
             with self.out.block("if returned:"):
                 self.out.write("break")
@@ -249,12 +244,12 @@ class Statements:
                 )
             case ast.List(elts=records) | ast.Tuple(elts=records):
                 for record in records:
-                    self._emit("", record)
+                    self.emitted.write("", record)
             case _:
                 raise CannotCompile(
                     f"return {ast.unparse(given)} cannot be compiled", given.lineno, "yield the records"
                 )
-        if self._loops:
+        if self.out.loops:
             self._returns = True
             self.out.write("returned = True")
         self.out.write("break")
@@ -265,7 +260,7 @@ class Statements:
                 pass
             case _:
                 called, arguments = given, []
-        cls = self.expressions.object(called)
+        cls = self.expressions.names.object(called)
         if not self.expressions.python.raise_error(cls, arguments, given.lineno):
             raise CannotCompile(
                 f"raising {ast.unparse(given)} cannot be compiled",
@@ -277,7 +272,7 @@ class Statements:
     def _assert(self, test: ast.expr, message: ast.expr | None, line: int) -> None:
         if not __debug__:
             return
-        true = self.expressions.truth(test)
+        true = self.expressions.conditions.truth(test)
         with self.scope.perhaps(), self.out.block(f"if not {true}:"):
             given = [] if message is None else [message]
             self.expressions.python.raise_error(AssertionError, given, line)
@@ -298,7 +293,7 @@ class Statements:
                         raise CannotCompile(
                             "the tag of a side output must be a literal string", node.lineno
                         )
-                    self._emit(tag.value, record)
+                    self.emitted.write(tag.value, record)
                     return
             case ast.Call(
                 func=ast.Attribute(value=ast.Attribute(value=of, attr="timers"), attr=what),
@@ -328,12 +323,12 @@ class Statements:
                 line,
                 "define on_timer",
             )
-        self.expressions.require_value(
+        self.expressions.operators.require_value(
             value, line, "TypeError: a timer must be set to milliseconds, not to None"
         )
         self.out.timer_changes += 1
         at = self.out.held(value.code)
-        if self._loops:
+        if self.out.loops:
             self.out.timers_grow = True
             with self.out.block("if timers == len(timer_times):"):
                 for column in ("timer_kinds", "timer_times", "timer_slots"):
@@ -345,163 +340,6 @@ class Statements:
         self.out.write(f"next_timer = min(next_timer, {at})" if what == "register" else "changes += 1")
         if what == "register_processing":
             self.out.write(f"next_clock = min(next_clock, {at})")
-
-    # --- outputs --------------------------------------------------------------------------------------
-
-    def _emit(self, tag: str, node: ast.expr) -> None:
-        line = node.lineno
-        if tag not in self.outputs:
-            declared = ", ".join(repr(one) for one in self.outputs if one) or "none"
-            raise CannotCompile(
-                f"{tag!r} is not a declared side output; declared are: {declared}", line
-            )
-        emitted = self.outputs[tag]
-        if emitted is None:
-            for part in self._record(node, EmittedType(pa.schema([]), None)).values():
-                if self._unread_column(part, pa.field("", pa.null())) is None:
-                    self._part(part)
-            return
-        schema = emitted.schema
-        given = self._record(node, emitted)
-        columns: list[OutputColumn] = []
-        taken: dict[str, str] = {}
-        writes: list[tuple[str, str]] = []
-        number = len(self.out.outputs)
-        for at, field in enumerate(schema):
-            part = given[field.name]
-            column = self._unread_column(part, field)
-            if column is not None:
-                taken[field.name] = column
-                columns.append(OutputColumn(field.name, field.type, "other", field.nullable))
-                continue
-            value = self._part(part)
-            kind = self._fitting(value, field, line)
-            columns.append(OutputColumn(field.name, field.type, kind, bool(value.null)))
-            code = f"float({value.code})" if kind == "float" and value.kind == "int" else value.code
-            writes.append((f"o{number}_{at}", code))
-            if value.null:
-                if not field.nullable:
-                    what = f"TypeMismatch: field {field.name!r} should be {field.type}, but is None"
-                    self.expressions.require_value(value, line, what)
-                writes.append((f"z{number}_{at}", value.null))
-        self._append(tag, number, columns, taken, writes)
-
-    def _append(
-        self,
-        tag: str,
-        number: int,
-        columns: list[OutputColumn],
-        taken: dict[str, str],
-        writes: list[tuple[str, str]],
-    ) -> None:
-        """Write the code that emits a record. Each emitting place in the method has its own columns;
-        they are merged later in the order of emission."""
-        self.out.outputs[f"{number}"] = OutputColumns(tag, number, columns, taken, self._loops > 0)
-        if self._loops:
-            with self.out.block(f"if o{number} == len(o{number}_calls):"):
-                for name in [f"o{number}_calls", f"o{number}_order", *(name for name, _ in writes)]:
-                    self.out.write(f"{name} = grown({name})")
-        self.out.write(f"o{number}_calls[o{number}] = i")
-        self.out.write(f"o{number}_order[o{number}] = emitted")
-        for name, code in writes:
-            self.out.write(f"{name}[o{number}] = {code}")
-        self.out.write(f"o{number} += 1")
-        self.out.write("emitted += 1")
-
-    def _part(self, part: ast.expr | Value) -> Value:
-        return part if isinstance(part, Value) else self.expressions.value(part)
-
-    def _unread_column(self, part: ast.expr | Value, field: pa.Field) -> str | None:
-        """Return the column of the record that the part only passes on unread; None for other parts."""
-        if isinstance(part, Value):
-            return part.column if part.kind == "other" else None
-        found = self.scope.field(part)
-        if found is None:
-            if isinstance(part, ast.Name) and self.scope.types.get(part.id) is not None:
-                variable = self.scope.types[part.id]
-                return variable.column if variable.kind == "other" else None
-            return None
-        plain = found.kind == "other" or found.kind == kind_of_column(field.type) == "str"
-        return found.column if plain else None
-
-    def _fitting(self, value: Value, field: pa.Field, line: int) -> Kind:
-        kind = kind_of_column(field.type)
-        if pa.types.is_uint64(field.type):
-            kind = "int"
-        if value.kind == "none":
-            if not field.nullable:
-                raise CannotCompile(f"field {field.name!r} should be {field.type}, but is None", line)
-            if kind == "other":
-                raise CannotCompile(f"None for a column of {field.type} cannot be compiled", line)
-            return kind
-        if value.kind == kind or (value.kind, kind) == ("int", "float"):
-            return kind
-        raise CannotCompile(f"field {field.name!r} should be {field.type}, but is {value.shown}", line)
-
-    def _record(self, node: ast.expr, emitted: EmittedType) -> dict[str, ast.expr | Value]:
-        """Return the value that the code emits for each column of an output."""
-        given: dict[str, ast.expr | Value] = {}
-        schema, record = emitted.schema, emitted.record
-        made = self.expressions.object(node.func) if isinstance(node, ast.Call) else None
-        if self.scope.is_record(node):
-            made = self.scope.record
-        if record is not None and not (isinstance(made, type) and issubclass(made, record)):
-            raise CannotCompile(f"a record should be {record.__name__}", node.lineno)
-        match node:
-            case ast.Name() if self.scope.is_record(node):
-                given = {
-                    name: ast.Attribute(node, name, ast.Load(), lineno=node.lineno)
-                    for name in self.scope.fields
-                }
-            case ast.Dict(keys=keys, values=values):
-                for key, value in zip(keys, values, strict=True):
-                    if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-                        raise CannotCompile("the keys of a record must be literal strings", node.lineno)
-                    given[key.value] = value
-            case ast.Tuple(elts=parts) if len(parts) == len(schema):
-                given = dict(zip(schema.names, parts, strict=True))
-            case ast.Call():
-                given = self._fields_of_call(node)
-            case _:
-                raise CannotCompile(
-                    f"{ast.unparse(node)} as a record cannot be compiled",
-                    node.lineno,
-                    "emit a dataclass or a dict where it is created: yield Alert(...)",
-                )
-        for name, part in given.items():
-            if name not in schema.names:
-                self._part(part)  # It is evaluated, although no column takes its value.
-        missing = [name for name in schema.names if name not in given]
-        if missing:
-            raise CannotCompile(f"the record lacks {', '.join(missing)}", node.lineno)
-        return given
-
-    def _fields_of_call(self, node: ast.Call) -> dict[str, ast.expr | Value]:
-        """Return the arguments of a dataclass, by field."""
-        cls: Any = self.expressions.object(node.func)
-        name = ast.unparse(node.func)
-        if not (isinstance(cls, type) and only_sets_fields(cls)):
-            raise CannotCompile(
-                f"{name}() cannot be compiled", node.lineno, "emit plain dataclasses or dicts"
-            )
-        fields = [field for field in dataclasses.fields(cls) if field.init]
-        positional = [field for field in fields if not field.kw_only]
-        if len(node.args) > len(positional) or any(isinstance(each, ast.Starred) for each in node.args):
-            raise CannotCompile(f"{name}() has arguments that are not fields", node.lineno)
-        given: dict[str, ast.expr | Value] = {
-            field.name: part for field, part in zip(positional, node.args, strict=False)
-        }
-        for keyword in node.keywords:
-            known = any(field.name == keyword.arg for field in fields)
-            if keyword.arg is None or keyword.arg in given or not known:
-                raise CannotCompile(f"the arguments of {name}() cannot be compiled", node.lineno)
-            given[keyword.arg] = keyword.value
-        for field in dataclasses.fields(cls):
-            if field.name not in given:
-                if field.default is dataclasses.MISSING:
-                    raise CannotCompile(f"{name}() lacks {field.name}", node.lineno)
-                given[field.name] = self.expressions.constant(field.default, node.lineno)
-        return given
 
 
 def _read(target: ast.expr) -> ast.expr:

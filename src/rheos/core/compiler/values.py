@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -20,6 +20,10 @@ ZEROS: dict[Kind, str] = {"int": "0", "float": "0.0", "bool": "False", "str": "-
 """Initial content of a variable without a value."""
 
 BITS_64 = range(-(1 << 63), 1 << 63)
+TOO_LARGE = "an integer that exceeds the 64 bits of compiled functions"
+TOO_LARGE_HINT = (
+    "use smaller numbers, or run the function without rh.compiled: Python's integers have no limit"
+)
 
 
 class CannotCompile(Exception):  # noqa: N818 - it is not an error where one may interpret instead
@@ -95,7 +99,3 @@ def kind_of_column(kind: pa.DataType) -> Kind:
     if types.is_dictionary(kind) and kind_of_column(kind.value_type) == "str":
         return "str"
     return "other"
-
-
-def constant(value: Any) -> bool:
-    return type(value) in KINDS

@@ -80,6 +80,8 @@ class Writer:
         """File of the code that is being written; empty for that of the method."""
         self.timer_changes = 0
         """Number of places in the code that change timers."""
+        self.loops = 0
+        """Number of loops of the method that contain the current place."""
         self.timers_grow = False
         """Whether a call may execute one of them more than once."""
         self._depth = 0
