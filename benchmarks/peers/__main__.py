@@ -9,7 +9,8 @@ job: of Rheos the driver, Spark's JVM and the workers, of Flink its one process.
 100 µs show how long the machine itself holds a process up. A run that it disturbed is repeated.
 
 The programs of Flink are in `java/`: objects are reused, state is on the heap, and latencies are those
-of every sixteenth row, from the moment in which it was due, or made where there is no rate.
+of every sixteenth result, from when its row was due, or made if there is no rate. The program
+`benchmarks.peers.check` compares the results of both systems.
 """
 
 from __future__ import annotations
@@ -37,6 +38,13 @@ CELLS = (
     "grouping --parallelism 2 --rate 5000 --buffer-timeout 0",
     "state-machine --parallelism 2",
     "pattern --parallelism 2",
+    "tumbling --parallelism 2",
+    "session --parallelism 2",
+    "sliding --parallelism 2",
+    "dedup --parallelism 2",
+    "top-n --parallelism 2",
+    "interval-join --parallelism 2",
+    "window-join --parallelism 2",
 )
 
 HEADER = (

@@ -49,20 +49,24 @@ class Flink:
         )
 
     def measure(self, cell: str, seconds: float) -> dict[str, Any]:
-        """The figures of one run, by the names of `rheos bench --json`. A cell is what `rheos bench`
-        takes: a benchmark and its options. Raises CalledProcessError."""
+        """Return the metrics of one run, by the names of `rheos bench --json`. A cell is what
+        `rheos bench` takes: a benchmark and its options. Raises CalledProcessError."""
+        return self.run(f"{cell} --seconds {seconds:g}")
+
+    def run(self, arguments: str) -> dict[str, Any]:
+        """Return the object that a program prints. Raises CalledProcessError."""
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
         classes = os.pathsep.join([self._classes.name, self._jars()])
         program = [self._java, *opened, "-Xmx2g", "-cp", classes, "Peer"]
         done = subprocess.run(
-            [*program, *cell.split(), "--seconds", f"{seconds:g}"],
+            [*program, *arguments.split()],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             check=True,
         )
-        measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        return measured
+        printed: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return printed
 
     def close(self) -> None:
         self._classes.cleanup()

@@ -8,12 +8,14 @@ import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.java.tuple.Tuple;
 import org.apache.flink.api.java.tuple.Tuple2;
 import org.apache.flink.api.java.tuple.Tuple3;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.MemorySize;
 import org.apache.flink.configuration.TaskManagerOptions;
 import org.apache.flink.core.execution.JobClient;
+import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.streaming.api.functions.sink.legacy.RichSinkFunction;
@@ -21,10 +23,12 @@ import org.apache.flink.streaming.api.functions.source.legacy.RichParallelSource
 import org.apache.flink.util.Collector;
 
 /**
- * The benchmarks `grouping`, `state-machine` and `pattern` of Rheos as programs of Flink, in one process.
+ * Benchmarks of Rheos as programs of Flink, in one process.
  *
  * <p>Arguments: the benchmark's name, then `--name value` as `rheos bench` takes them. The last line
- * printed is a JSON object with the figures, by the names of `rheos bench --json`.
+ * printed is a JSON object with the metrics, by the names of `rheos bench --json`. With `--inputs FOLDER`
+ * a program with event time reads its rows from files there, and the line has the number of its results
+ * and the sums of their columns.
  */
 public final class Peer {
     private static final String[] TOUR = {
@@ -40,6 +44,10 @@ public final class Peer {
                     "paid", Map.of("ship", "browsing"));
 
     private Peer() {}
+
+    /** The parameters of a run. `inputs` is the folder of a check, or null. */
+    record Load(
+            int parallelism, int keys, double rate, long lookEveryNs, String inputs) {}
 
     /** Gives rows as fast as they are taken, or each when it is due. */
     abstract static class Paced<T> extends RichParallelSourceFunction<T> {
@@ -191,6 +199,26 @@ public final class Peer {
         }
     }
 
+    /** Measures results whose last column is the time since which a latency counts. */
+    static final class Results<T extends Tuple> extends RichSinkFunction<T> {
+        private transient Measured.Tap tap;
+
+        @Override
+        public void open(OpenContext ctx) {
+            tap = new Measured.Tap();
+        }
+
+        @Override
+        public void invoke(T result, Context context) {
+            tap.result(result.getField(result.getArity() - 1));
+        }
+    }
+
+    /** Measures the results, or adds them up in a check. */
+    static <T extends Tuple> void sink(DataStream<T> results, Load load) {
+        results.addSink(load.inputs() == null ? new Results<>() : new Checked.Sums<>());
+    }
+
     static final class Nothing extends RichSinkFunction<Tuple3<Long, String, Long>> {
         @Override
         public void invoke(Tuple3<Long, String, Long> alert, Context context) {}
@@ -202,7 +230,7 @@ public final class Peer {
             given.put(args[i], args[i + 1]);
         }
         int parallelism = Integer.parseInt(given.getOrDefault("--parallelism", "2"));
-        int keys = Integer.parseInt(given.getOrDefault("--keys", "10000"));
+        int keys = Integer.parseInt(given.getOrDefault("--keys", defaultKeys(args[0])));
         double rate = Double.parseDouble(given.getOrDefault("--rate", "0"));
         long timeoutMs = Long.parseLong(given.getOrDefault("--buffer-timeout", "10").replace("ms", ""));
         double seconds = Double.parseDouble(given.getOrDefault("--seconds", "10"));
@@ -217,6 +245,7 @@ public final class Peer {
         env.getConfig().enableObjectReuse();
         env.setBufferTimeout(timeoutMs);
         env.getConfig().setAutoWatermarkInterval(Math.max(timeoutMs, 1));
+        Load load = new Load(parallelism, keys, rate, lookEveryNs, given.get("--inputs"));
         switch (args[0]) {
             case "grouping" ->
                     env.addSource(new Measurements(keys, rate, lookEveryNs))
@@ -233,7 +262,24 @@ public final class Peer {
                             .returns(Types.TUPLE(Types.LONG, Types.STRING, Types.LONG))
                             .addSink(new Nothing());
             case "pattern" -> Kinds.build(env, keys, rate, lookEveryNs);
+            case "tumbling", "sliding" ->
+                    Windows.build(Timed.rows(env, load, "visits", false), args[0], load);
+            case "top-n" ->
+                    Windows.build(Timed.rows(env, load, "measurements", false), args[0], load);
+            case "session" -> Windows.build(Timed.rows(env, load, "visits", true), args[0], load);
+            case "dedup" -> Dedup.build(Timed.rows(env, load, "measurements", false), load);
+            case "interval-join", "window-join" ->
+                    Joins.build(
+                            Timed.rows(env, load, "left", false),
+                            Timed.rows(env, load, "right", false),
+                            args[0],
+                            load);
             default -> throw new IllegalArgumentException("there is no peer of " + args[0]);
+        }
+        if (load.inputs() != null) {
+            env.execute(args[0]);
+            System.out.println(Checked.json());
+            System.exit(0);
         }
         JobClient job = env.executeAsync(args[0]);
         Thread.sleep((long) (warmup * 1000));
@@ -257,6 +303,13 @@ public final class Peer {
                 Measured.quantile(0.99));
         job.cancel();
         System.exit(0);
+    }
+
+    private static String defaultKeys(String name) {
+        return switch (name) {
+            case "grouping", "state-machine", "pattern" -> "10000";
+            default -> "100000";
+        };
     }
 
     /** Of this process, up to now. */
