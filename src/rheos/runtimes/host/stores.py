@@ -19,6 +19,7 @@ from rheos.connectors.calls.file_systems import TEMPORARY, installation_of, url_
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.ports import Store
 from rheos.core.safe_strings import named_error
+from rheos.runtimes.host.direct_writes import LEAST_BYTES, write_directly
 
 _CONDITIONAL = {"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hdfs", "webhdfs"}
 """Schemes of fsspec whose `pipe_file(mode="create")` is atomic: in one process, or by the service."""
@@ -166,10 +167,13 @@ class LocalStore:
         temporary = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                if self._durable:
+                if self._durable and len(data) >= LEAST_BYTES:
+                    write_directly(descriptor, data)
+                else:
+                    file.write(data)
                     file.flush()
-                    os.fsync(file.fileno())
+                if self._durable:
+                    os.fsync(descriptor)
             yield temporary
         finally:
             temporary.unlink(missing_ok=True)
