@@ -1,7 +1,7 @@
 """Compiles keyed functions: from the syntax tree of a method to a loop in machine code.
 
 `values` has the types that the compiler supports, and the error for code that it cannot compile.
-`constants` and `outside_names` find what a method uses from outside. `arithmetic` is that of Python
+`constants` and `name_resolver` find what a method uses from outside. `arithmetic` is that of Python
 on 64 bits. `scope` resolves names. `statements` and `expression_writer` write the body of a method as
 plain typed Python, line by line (`writer`). They leave operators, conditions, calls, collections of
 constants and output to a writer for each. `match_statements` turns `match` into `if`, and

@@ -11,8 +11,8 @@ from typing import Any
 from rheos.core.compiler.called_functions import called_function
 from rheos.core.compiler.condition_writer import Conditions
 from rheos.core.compiler.constants import MISSING, constant_of
+from rheos.core.compiler.name_resolver import NameResolver
 from rheos.core.compiler.operator_writer import NATIVE, Operators
-from rheos.core.compiler.outside_names import OutsideNames
 from rheos.core.compiler.python_expressions import PythonExpressions
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.table_writer import ConstantTables
@@ -30,7 +30,7 @@ class CallWriter:
         self,
         out: Writer,
         scope: MethodScope,
-        names: OutsideNames,
+        names: NameResolver,
         operators: Operators,
         python: PythonExpressions,
         tables: ConstantTables,

@@ -10,8 +10,8 @@ from rheos.core.compiler.call_writer import CallWriter
 from rheos.core.compiler.called_functions import LocalValue
 from rheos.core.compiler.condition_writer import Conditions
 from rheos.core.compiler.constants import MISSING, SurroundingNames, constant_of
+from rheos.core.compiler.name_resolver import NameResolver
 from rheos.core.compiler.operator_writer import Operators
-from rheos.core.compiler.outside_names import OutsideNames
 from rheos.core.compiler.python_expressions import PythonExpressions
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.table_writer import ConstantTables
@@ -33,7 +33,7 @@ class Expressions:
         """Create the writer. `sources` has the source of functions; that of called ones is added."""
         self.out = writer
         self.scope = scope
-        self.names = OutsideNames(scope, around)
+        self.names = NameResolver(scope, around)
         self.python = PythonExpressions(writer, self.value)
         self.operators = Operators(writer, self.python)
         self.tables = ConstantTables(writer, scope, self.names, self.value)

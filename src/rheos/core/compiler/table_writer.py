@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rheos.core.compiler.constants import MISSING, Table, places_of, table_of, unchanged
-from rheos.core.compiler.outside_names import OutsideNames
+from rheos.core.compiler.name_resolver import NameResolver
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.values import NONE, PYTHON_NAMES, CannotCompile, Value
 from rheos.core.compiler.writer import Parameter, Writer
@@ -20,7 +20,7 @@ class ConstantTables:
         self,
         out: Writer,
         scope: MethodScope,
-        names: OutsideNames,
+        names: NameResolver,
         value: Callable[[ast.expr], Value],
     ) -> None:
         self.out = out

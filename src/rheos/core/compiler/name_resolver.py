@@ -13,8 +13,8 @@ from rheos.core.compiler.constants import MISSING, SurroundingNames, attribute_o
 from rheos.core.compiler.scope import MethodScope
 
 
-class OutsideNames:
-    """The names of a method, and of the function that is being written in place of its call."""
+class NameResolver:
+    """Resolves names of a method, and of the function that is being written in place of its call."""
 
     def __init__(self, scope: MethodScope, around: SurroundingNames) -> None:
         self._scope = scope
