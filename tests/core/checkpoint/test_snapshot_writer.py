@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
@@ -229,7 +230,7 @@ class Files:
         self.broken: set[str] = set()
 
     def snapshot(self, number: int, *names: str) -> Snapshot:
-        files = [SnapshotFile("db", name, lambda name=name: self._read(name)) for name in names]
+        files = [SnapshotFile("db", name, partial(self._read, name)) for name in names]
         return Snapshot(files=files, release=lambda: self.released.append(number))
 
     def _read(self, name: str) -> bytes:
@@ -305,3 +306,17 @@ def test_files_of_the_restored_checkpoint_are_not_written_again() -> None:
     assert {handle.subtask for handle in second.handles()} == {0}
     with pytest.raises(AssertionError, match="CP11"):
         after.begin(8, delta("a chain is not taken over"))
+
+
+def test_the_first_snapshot_of_an_attempt_may_continue_a_restored_chain() -> None:
+    first = Subtask()
+    first.begin(1, part("full"))
+    pending = first.begin(2, delta("d1"))
+    first.texts(pending)
+    handles = pending.handles()
+
+    second = Subtask()
+    second.store.files.update(first.store.files)
+    second.writer.adopt(handles, {(COUNT, "counts"): handles})
+    assert second.texts(second.begin(3, delta("d2"))) == ["full", "d1", "d2"]
+    assert second.texts(second.begin(4, part("whole"))) == ["whole"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 from unittest.mock import patch
@@ -23,7 +23,7 @@ from rheos.core.operators import running_state
 from rheos.core.operators.running import STATE, RunningOperator, RunningSpec, running_schema
 from rheos.core.protocol.elements import TS, visible
 from rheos.core.protocol.ids import CheckpointId
-from rheos.core.protocol.snapshots import PartMode
+from rheos.core.protocol.snapshots import PartMode, RestoredState, SnapshotPart, WrittenChain
 from rheos.core.state.key_groups import key_groups, subtask_of
 from tests.core.operators.contexts import context
 
@@ -53,6 +53,13 @@ def operator(
     hidden = [field for field in schema if field.name == TS]
     output = pa.schema([*running_schema(visible(schema), aggregates), *hidden])
     return RunningOperator(context(schema, output, keys=keys, **more), RunningSpec(aggregates))
+
+
+def written(part: SnapshotPart) -> pa.Table:
+    """Return the table of a part that is small enough for one."""
+    table = part.write()
+    assert isinstance(table, pa.Table)
+    return table
 
 
 def run(op: RunningOperator, batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
@@ -164,7 +171,7 @@ def test_small_batches_have_bit_identical_results(
             except InputError as error:
                 return bits(made), error.record
         (part,) = op.snapshot(CheckpointId(1)).parts
-        return [*bits(made), *bits(part.write().sort_by("key.k").to_batches())], None
+        return [*bits(made), *bits(written(part).sort_by("key.k").to_batches())], None
 
     def bits(batches: Sequence[pa.RecordBatch]) -> list[bytes]:
         columns = zip(*(batch.columns for batch in batches), strict=True)
@@ -198,7 +205,7 @@ class Chains:
             chain = self.tables.setdefault(op.ctx.subtask, [])
             if part.mode is PartMode.FULL:
                 chain.clear()
-            chain.append(part.write())
+            chain.append(written(part))
             groups = chain[-1].column("key_group").to_pylist()
             assert groups == sorted(groups)
         return modes
@@ -283,6 +290,57 @@ def test_a_full_snapshot_follows_when_deltas_are_as_long() -> None:
     assert modes == [full, delta, delta, full, delta]
 
 
+class OwnChain(RestoredState):
+    """A chain that the restored subtask has written, and may continue."""
+
+    def __init__(self, tables: Sequence[pa.Table]) -> None:
+        self._tables = list(tables)
+        full, *deltas = [table.num_rows for table in tables]
+        self.chain = WrittenChain(full, sum(deltas), len(deltas))
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        return iter(self._tables)
+
+
+def with_own_chain(chains: Chains, op: RunningOperator) -> RunningOperator:
+    op.open({STATE: OwnChain(chains.tables[op.ctx.subtask])})
+    return op
+
+
+def test_a_restored_chain_is_continued_until_its_deltas_are_as_long() -> None:
+    op, chains = operator(), Chains()
+    row = {"v": 1.0, "n": 2, "s": "b", TS: 0}
+    run(op, cut([row | {"k": k} for k in range(10)], []))
+    chains.take([op])
+    run(op, cut([row | {"k": k} for k in range(4)], []))
+    chains.take([op])
+    modes = []
+    for _ in range(2):
+        op = with_own_chain(chains, operator())
+        run(op, cut([row | {"k": k} for k in range(3)], []))
+        modes += chains.take([op])
+    assert modes == [PartMode.DELTA, PartMode.FULL]
+    came = run(chains.restore(), cut([row | {"k": k} for k in (0, 3, 9)], []))
+    assert [each["rows"] for each in came] == [5, 3, 2]
+
+
+def test_a_chain_with_a_new_aggregate_is_continued_but_not_one_without_a_former_one() -> None:
+    fewer = {name: of for name, of in AGGREGATES.items() if name != "total"}
+    row = {"k": 1, "v": 1.0, "n": 2, "s": "b", TS: 0}
+    for before, after, mode in [
+        (fewer, AGGREGATES, PartMode.DELTA),
+        (AGGREGATES, fewer, PartMode.FULL),
+    ]:
+        op, chains = operator(aggregates=before), Chains()
+        run(op, cut([row | {"k": k} for k in range(10)], []))
+        chains.take([op])
+        op = with_own_chain(chains, operator(aggregates=after))
+        run(op, cut([row], []))
+        assert chains.take([op]) == [mode]
+        came = run(chains.restore(aggregates=after), cut([row, row | {"k": 2}], []))
+        assert [each["rows"] for each in came] == [3, 2]
+
+
 def test_a_discarded_snapshot_is_followed_by_a_full_one() -> None:
     op, chains = operator(), Chains()
     row = {"k": 1, "v": 1.0, "n": 2, "s": "b", TS: 0}
@@ -307,7 +365,7 @@ def test_a_savepoint_is_complete_and_changes_nothing() -> None:
     run(ops[1], cut([row | {"k": 3}], []))
     assert (part.mode, snapshot.parts[0].mode) == (PartMode.FULL, PartMode.DELTA)
     assert snapshot.parts[0].write() == plain.write()
-    table = part.write()
+    table = written(part)
     assert table.num_rows == 10
     assert run(opened(operator(), [table]), cut([row | {"k": 3}], []))[0]["rows"] == 3
     run(ops[0], cut([row | {"k": 3}], []))
@@ -340,7 +398,7 @@ def test_later_rows_do_not_change_a_snapshot() -> None:
     run(op, cut([row], []))
     part = op.snapshot(CheckpointId(1)).parts[0]
     run(op, cut([row | {"s": "a"}, row | {"k": 2}], []))
-    table = part.write()
+    table = written(part)
     assert table.num_rows == 1
     assert table.column("agg.rows.count").to_pylist() == [1]
     assert table.column("agg.first.best").to_pylist() == ["b"]
@@ -396,7 +454,7 @@ def test_a_null_key_names_column_and_record() -> None:
 def test_changed_programs_resume_from_old_state() -> None:
     old = operator(aggregates={"rows": agg.count(), "a": agg.sum("v")})
     run(old, cut([{"k": 1, "v": 1.5, "n": 2, "s": "b", TS: 0}], []))
-    table = old.snapshot(CheckpointId(1)).parts[0].write()
+    table = written(old.snapshot(CheckpointId(1)).parts[0])
     row = {"k": 1, "v": 1.0, "n": 2, "s": "b", TS: 0}
 
     more = operator(aggregates={"a": agg.sum("v"), "a.b": agg.count()})

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.resumed_chains import Chains, length_of
 from rheos.core.checkpoint.state_assignment import HandleShare, shares
 from rheos.core.errors import CheckpointError, UnrestorableError
 from rheos.core.protocol.ids import OperatorId
@@ -41,8 +42,10 @@ def restored_state(
     store: Store,
     decode: Decode,
     widths: Mapping[OperatorId, int] = MappingProxyType({}),
+    chains: Chains = MappingProxyType({}),
 ) -> RestoredByOperator:
     """Return the state of every operator for one subtask, by operator and name. Nothing is read yet.
+    `chains` are those that the subtask may continue.
 
     Every subtask gets every state of the checkpoint, possibly without rows. So an operator can
     distinguish a restored subtask from a fresh one. Later iteration raises CheckpointError, with the
@@ -62,6 +65,8 @@ def restored_state(
             if some.mode is PartMode.FILE
             else _TableState(some, of_state, store, decode)
         )
+        if (chain := chains.get((operator, state))) is not None:
+            restored.chain = length_of(chain)
         result.setdefault(operator, {})[state] = restored
     return result
 

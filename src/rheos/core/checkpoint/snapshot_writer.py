@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeAlias
 
 import msgspec
 import pyarrow as pa
 
 from rheos.core.checkpoint.names import state_path
+from rheos.core.checkpoint.resumed_chains import Chains
 from rheos.core.errors import CheckpointError, RheosError
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.core.protocol.ports import Completion, Immediate, IoExecutor, Store
@@ -122,7 +124,7 @@ class PendingSnapshot:
 
 
 class SnapshotWriter:
-    """Writes the snapshots of one subtask in one attempt. It begins without chains."""
+    """Writes the snapshots of one subtask in one attempt."""
 
     def __init__(
         self,
@@ -144,11 +146,16 @@ class SnapshotWriter:
         self._chains: dict[tuple[OperatorId, str], list[_Link]] = {}
         self._files: dict[tuple[OperatorId, str, str], _Link] = {}
 
-    def adopt(self, handles: Iterable[StateHandle]) -> None:
-        """Reuse the FILEs of the checkpoint that the attempt starts from, which are already written.
+    def adopt(self, handles: Iterable[StateHandle], chains: Chains = MappingProxyType({})) -> None:
+        """Reuse the files of the checkpoint that the attempt starts from, which are already written.
 
-        Names are unique over the life of a job, so the files of all subtasks may be passed (CP20).
+        Args:
+            handles: all handles of the checkpoint. Names of FILEs are unique over the life of a job, so
+                those of all subtasks are reused (CP20).
+            chains: chains that the first snapshot may continue with a DELTA (CP11).
         """
+        for (operator, state), chain in chains.items():
+            self._chains[operator, state] = [_Link(operator, state, Immediate(chain))]
         for handle in handles:
             if handle.mode is PartMode.FILE:
                 own = msgspec.structs.replace(handle, subtask=self._subtask)

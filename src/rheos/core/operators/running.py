@@ -24,7 +24,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -157,12 +157,12 @@ class RunningStateOperator(Operator):
         if self._files is not None:
             self._files.open(sets, tables)
             return
-        named: Iterable[tuple[str, pa.Table]]
-        if sets:
-            named = tables_of_sets(sets, self._kept, self.ctx.key_groups, self._disk_for_files())
-        else:
-            named = ((name, table) for name, of in tables.items() for table in of)
-        for name, table in named:
+        if not sets:
+            for name, state in self._in_memory.items():
+                state.restore(tables[name])
+            return
+        disk = self._disk_for_files()
+        for name, table in tables_of_sets(sets, self._kept, self.ctx.key_groups, disk):
             self._in_memory[name].thaw(table)
 
     def _disk_for_files(self) -> str:

@@ -9,7 +9,7 @@ group.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,7 +28,7 @@ from rheos.core.operators.key_lifetimes import KeyLifetimes
 from rheos.core.operators.keyed_state import keyed_shape
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shapes import FieldShape, StatePurpose, StateShape, TypeShape
-from rheos.core.protocol.snapshots import PartMode, SnapshotPart
+from rheos.core.protocol.snapshots import PartMode, RestoredState, SnapshotPart
 from rheos.core.state.key_groups import groups_of_columns
 from rheos.core.state.key_index import KeyIndex
 from rheos.core.state.parts import DeltaChain, keyed_part
@@ -103,6 +103,11 @@ class FrozenRows:
             )
             for begin in range(0, self.rows, PIECE_ROWS)
         )
+
+    def empty(self, max_parallelism: int) -> pa.Schema:
+        """Return the columns of the tables. There are no rows."""
+        assert not self.rows
+        return self._table(self.columns(), max_parallelism).schema
 
     def _table(self, columns: Mapping[str, pa.Array], max_parallelism: int) -> pa.Table:
         groups = self.of.groups([columns[KEY + name] for name in self.of.keys], max_parallelism)
@@ -308,6 +313,20 @@ class MemoryRunningState(RunningState):
         self._name = name
         self._max_parallelism = max_parallelism
         self._chain = DeltaChain()
+        self._written_fits = True
+        """Whether the restored parts have no columns that the written ones lack."""
+
+    def restore(self, tables: Iterable[pa.Table]) -> None:
+        """Insert the rows of restored tables in order. If the restored chain may be continued, the
+        next part is a delta (CP11)."""
+        written = self.freeze(np.zeros(0, np.int64)).empty(self._max_parallelism)
+        for table in tables:
+            self._written_fits &= set(table.schema) <= set(written)
+            self.thaw(table)
+        chain = tables.chain if isinstance(tables, RestoredState) else None
+        if chain is not None and self._written_fits:
+            self._chain.resume(chain)
+            self.settle()
 
     def force_full(self) -> None:
         """Make the next snapshot contain all rows."""

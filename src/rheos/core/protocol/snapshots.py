@@ -153,6 +153,16 @@ class RestoredFiles:
     """Functions that read the files, by name. They raise CheckpointError with the file's name."""
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenChain:
+    """Lengths of a chain of parts that a restored subtask may continue (CP11)."""
+
+    full_rows: int
+    delta_rows: int
+    deltas: int
+    """Number of deltas."""
+
+
 class RestoredState(Iterable[pa.Table]):
     """A state of a restored operator.
 
@@ -165,6 +175,8 @@ class RestoredState(Iterable[pa.Table]):
     files: Sequence[RestoredFiles] = ()
     kind: StateKind | None = None
     """Rule by which it was distributed; None if that is unknown."""
+    chain: WrittenChain | None = None
+    """Chain that the next part may continue as a delta (CP11); None if that part must be FULL."""
 
 
 @dataclass(slots=True)

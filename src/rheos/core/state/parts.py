@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.protocol.elements import Batch
-from rheos.core.protocol.snapshots import PartMode, SnapshotPart, StateKind
+from rheos.core.protocol.snapshots import PartMode, SnapshotPart, StateKind, WrittenChain
 from rheos.core.state.key_groups import key_groups
 from rheos.core.state.keys import Key, KeyCodec
 
@@ -51,9 +51,10 @@ class Entries(NamedTuple):
 class DeltaChain:
     """Decides whether the next part of a state is full or a delta.
 
-    The first part is full, and so is the part after a snapshot that was not stored. Otherwise a part is
-    full if the deltas since the last full one, including this one, would be as long as it was. A delta
-    without rows is not written, so it does not count.
+    The first part is full, unless the chain of a restored state is resumed. The part after a snapshot
+    that was not stored is full, too. Otherwise a part is full if the deltas since the last full one,
+    including this one, would be as long as it was. A delta without rows is not written, so it does not
+    count.
     """
 
     def __init__(self) -> None:
@@ -87,6 +88,11 @@ class DeltaChain:
 
     def force_full(self) -> None:
         self._full_next = True
+
+    def resume(self, written: WrittenChain) -> None:
+        """Continue a chain that was written before the restore, and contains exactly this state."""
+        self._full_rows, self._delta_rows = written.full_rows, written.delta_rows
+        self._deltas, self._full_next = written.deltas, False
 
 
 def keyed_part(

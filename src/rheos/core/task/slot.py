@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rheos.core.checkpoint.restored_state import RestoredByOperator, restored_state
+from rheos.core.checkpoint.resumed_chains import resumable_chains
 from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.checkpoint.snapshot_writer import INLINE_BYTES, SnapshotWriter
 from rheos.core.connectors.contract import Split
@@ -73,13 +74,14 @@ def open_slot(
     restore = deployment.restore
     if restore is not None:
         home = store
+        plan, parallelism = deployment.plan, deployment.plan.parallelism
+        chains = resumable_chains(restore, subtask, parallelism, plan.widths())
         if restore.origin is None:
-            snapshots.adopt(restore.entry.handles)
+            snapshots.adopt(restore.entry.handles, chains)
         else:
             home = open_store(restore.origin.directory)
-        plan = deployment.plan
         restored = restored_state(
-            restore.entry, subtask, plan.parallelism, home, state_format.decode, plan.widths()
+            restore.entry, subtask, parallelism, home, state_format.decode, plan.widths(), chains
         )
     engine = SubtaskEngine(
         deployment.plan,
