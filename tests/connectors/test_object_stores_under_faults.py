@@ -24,6 +24,7 @@ from rheos.core.checkpoint.log import JobLog
 from rheos.core.checkpoint.log_entries import AttemptStarted
 from rheos.core.metrics import declarations as f
 from rheos.core.protocol.ids import Attempt, CheckpointId
+from rheos.core.protocol.ports import Content
 from rheos.runtimes.host.process_metrics import driver_readings
 from rheos.runtimes.host.stores import FsspecStore, check_writable, open_store
 from rheos.runtimes.simulated import world
@@ -145,7 +146,7 @@ def simulate(bucket: str, monkeypatch: pytest.MonkeyPatch, **faults: Any) -> Non
     class Mirrored(WatchedStore):
         """A store whose files are on the bucket, and in memory for those who watch."""
 
-        def put(self, path: str, data: bytes) -> None:
+        def put(self, path: str, data: Content) -> None:
             on_bucket.put(path, data)
             super().put(path, data)
 

@@ -34,6 +34,7 @@ from rheos.core.metrics.history_files import (
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.operators.runtime_context import Distribution
 from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.ports import Content
 from rheos.core.protocol.readings import Reading
 from rheos.runtimes.driver.history import HistoryKeeper, stored_history
 from rheos.runtimes.simulated.clock import SimClock
@@ -185,7 +186,7 @@ def test_only_our_files_that_are_too_old_or_too_many_are_removed() -> None:
 class Unsteady(MemoryStore):
     fails = False
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: Content) -> None:
         if self.fails:
             raise OSError("no space left on device")
         super().put(path, data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 from pathlib import Path
 from typing import Any
@@ -80,3 +81,13 @@ def test_a_store_writes_large_files_directly(tmp_path: Path) -> None:
     store.put("state/1", data)
     assert store.put_if_absent("state/2", data)
     assert store.get("state/1") == store.get("state/2") == data
+
+
+@pytest.mark.parametrize("begin", [0, 1, 64])
+def test_memory_that_begins_at_a_page_is_not_copied(tmp_path: Path, begin: int) -> None:
+    memory = memoryview(mmap.mmap(-1, LEAST_BYTES + 8192))
+    memory[:] = os.urandom(len(memory))
+    data = memory[begin : begin + LEAST_BYTES + 5]
+    store = LocalStore(tmp_path)
+    store.put("state/1", data)
+    assert store.get("state/1") == data

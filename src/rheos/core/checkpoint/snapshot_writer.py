@@ -23,7 +23,7 @@ from rheos.core.checkpoint.names import state_path
 from rheos.core.checkpoint.resumed_chains import Chains
 from rheos.core.errors import CheckpointError, RheosError
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.core.protocol.ports import Completion, Immediate, IoExecutor, Store
+from rheos.core.protocol.ports import Completion, Content, Immediate, IoExecutor, Store
 from rheos.core.protocol.snapshots import (
     PartMode,
     Snapshot,
@@ -34,7 +34,7 @@ from rheos.core.protocol.snapshots import (
 )
 from rheos.core.safe_strings import named_error
 
-Encode: TypeAlias = Callable[[pa.Table, StateKind, PartMode], bytes]
+Encode: TypeAlias = Callable[[pa.Table, StateKind, PartMode], Content]
 """Type of `state.format.encode`."""
 
 INLINE_BYTES = 16 * 1024
@@ -223,7 +223,7 @@ class SnapshotWriter:
         state: str,
         kind: StateKind,
         mode: PartMode,
-        data: bytes,
+        data: Content,
         path: str,
         rows: int = 0,
         file: str = "",

@@ -82,38 +82,43 @@ class FrozenRows:
 
     def columns(self) -> dict[str, pa.Array]:
         """Return all columns except the key group, in the order of the slots."""
-        if isinstance(self.at, slice):
-            keys = [column.combine_chunks() for column in self.keys]
-        else:
-            indices = pa.array(self.at)
-            keys = [column.take(indices).combine_chunks() for column in self.keys]
-        named = {KEY + name: column for name, column in zip(self.of.all_keys, keys, strict=True)}
-        return named | {name: part() for name, part in self.parts.items()}
+        return self._columns_of(0, self.rows, {name: part() for name, part in self.parts.items()})
 
     def tables(self, max_parallelism: int) -> pa.Table | Iterator[pa.Table]:
         """Return the rows as a snapshot stores them, in tables of `PIECE_ROWS`. Each table is sorted by
         key group; within a group the rows keep their order."""
-        columns = self.columns()
+        parts = {name: part() for name, part in self.parts.items()}
         if self.rows <= PIECE_ROWS:
-            return self._table(columns, max_parallelism)
-        return (
-            self._table(
-                {name: column.slice(begin, PIECE_ROWS) for name, column in columns.items()},
-                max_parallelism,
-            )
-            for begin in range(0, self.rows, PIECE_ROWS)
-        )
+            return self._table(0, parts, max_parallelism)
+        # Only one table at a time is in memory, which the next one uses again.
+        return (self._table(begin, parts, max_parallelism) for begin in range(0, self.rows, PIECE_ROWS))
 
     def empty(self, max_parallelism: int) -> pa.Schema:
         """Return the columns of the tables. There are no rows."""
         assert not self.rows
-        return self._table(self.columns(), max_parallelism).schema
+        parts = {name: part() for name, part in self.parts.items()}
+        return self._table(0, parts, max_parallelism).schema
 
-    def _table(self, columns: Mapping[str, pa.Array], max_parallelism: int) -> pa.Table:
+    def _columns_of(self, begin: int, rows: int, parts: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """Return the columns of some rows. `parts` are those of all rows."""
+        if isinstance(self.at, slice):
+            keys = [column.slice(begin, rows).combine_chunks() for column in self.keys]
+        else:
+            at = self.at[begin : begin + rows]
+            first, after = (int(at.min()), int(at.max()) + 1) if len(at) else (0, 0)
+            indices = pa.array(at - first)
+            # A look-up in several chunks copies all of them, also those that it does not need.
+            near = [column.slice(first, after - first) for column in self.keys]
+            keys = [column.take(indices).combine_chunks() for column in near]
+        named = {KEY + name: column for name, column in zip(self.of.all_keys, keys, strict=True)}
+        return named | {name: part.slice(begin, rows) for name, part in parts.items()}
+
+    def _table(self, begin: int, parts: Mapping[str, pa.Array], max_parallelism: int) -> pa.Table:
+        columns = self._columns_of(begin, PIECE_ROWS, parts)
         groups = self.of.groups([columns[KEY + name] for name in self.of.keys], max_parallelism)
         # Numbers of 16 bits are sorted by counting; sorting by key, too, would take ten times as long.
         order = pa.array(np.argsort(groups, kind="stable"))
-        return pa.table({"key_group": pa.array(groups)} | dict(columns)).take(order)
+        return pa.table({"key_group": pa.array(groups)} | columns).take(order)
 
 
 class RunningState:

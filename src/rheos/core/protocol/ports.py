@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from traceback import FrameSummary
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from rheos.core.protocol.elements import Batch, Element, Mark
 from rheos.core.protocol.ids import ChannelId
@@ -45,10 +45,14 @@ ThreadTimes = Callable[[], ThreadTime | None]
 """Reads the processor time of the current thread; None if the system does not report it."""
 
 
+Content: TypeAlias = bytes | memoryview
+"""Content of a file. A memoryview is not copied on its way to a store, and a store does not keep it."""
+
+
 class Store(Protocol):
     """Durable files under one root. Paths are relative, with forward slashes."""
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: Content) -> None:
         """Write a whole file atomically, replacing any other: readers see all of it or nothing."""
         ...
 

@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.ports import Content
 
 IN_FLIGHT = "in-flight "
 """Prefix of the names of states that contain rows between operators. They belong to the engine:
@@ -113,7 +114,7 @@ class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def of(
-        data: bytes,
+        data: Content,
         *,
         operator: OperatorId,
         subtask: int,
@@ -136,7 +137,7 @@ class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
             rows=rows,
             checksum=zlib.crc32(data),
             path="" if inline else path,
-            inline=data if inline else b"",
+            inline=bytes(data) if inline else b"",
             file=file,
         )
 

@@ -16,10 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.errors import CheckpointError
+from rheos.core.protocol.ports import Content
 from rheos.core.protocol.snapshots import PartMode, StateKind
 
 VERSION = 1
 KEY_GROUP = "key_group"
+
+_PAGE_BYTES = 4096
 
 _META_VERSION = b"rheos.version"
 _META_KIND = b"rheos.kind"
@@ -27,7 +30,7 @@ _META_MODE = b"rheos.mode"
 _META_GROUPS = b"rheos.groups"
 
 
-def encode(table: pa.Table, kind: StateKind, mode: PartMode) -> bytes:
+def encode(table: pa.Table, kind: StateKind, mode: PartMode) -> memoryview:
     """Return the file of a part. A KEYED table must be sorted by its column `key_group` (uint16)."""
     table = table.combine_chunks()
     pieces = (
@@ -46,11 +49,16 @@ def encode(table: pa.Table, kind: StateKind, mode: PartMode) -> bytes:
     _write(size, schema, batches)
     # A stream that grows while it is written would take up to three times the memory, all newly
     # allocated.
-    data = pa.allocate_buffer(size.size())
-    _write(pa.FixedSizeBufferWriter(data), schema, batches)
-    encoded = data.to_pybytes()
-    assert isinstance(encoded, bytes)
-    return encoded
+    data = _memory_for(size.size())
+    _write(pa.FixedSizeBufferWriter(pa.py_buffer(data)), schema, batches)
+    return data
+
+
+def _memory_for(size_bytes: int) -> memoryview:
+    """Return memory that begins at a page: a disk can write it without copying it first."""
+    memory = pa.allocate_buffer(size_bytes + _PAGE_BYTES)
+    begin = -memory.address % _PAGE_BYTES
+    return memoryview(memory).cast("B")[begin : begin + size_bytes]
 
 
 def _write(out: pa.NativeFile, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
@@ -71,7 +79,7 @@ def _by_group(table: pa.Table) -> list[tuple[int, pa.RecordBatch]]:
     ]
 
 
-def decode(data: bytes, groups: range | None) -> pa.Table:
+def decode(data: Content, groups: range | None) -> pa.Table:
     """Return the rows of a part. For a KEYED part, return only those of `groups`; all if it is None.
 
     Raise CheckpointError if the file has a newer version or an unknown format.

@@ -23,7 +23,7 @@ from rheos.core.protocol import error_data
 from rheos.core.protocol.error_data import ErrorData
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.key_groups import owner_of
-from rheos.core.protocol.ports import Store
+from rheos.core.protocol.ports import Content, Store
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.core.state import format as state_format
@@ -104,7 +104,7 @@ def _state_written(task: WriteState, batches: Iterable[pa.RecordBatch]) -> Itera
         yield handle
 
 
-def _put(store: Store, handle: StateHandle, data: bytes) -> None:
+def _put(store: Store, handle: StateHandle, data: Content) -> None:
     try:
         store.put(handle.path, data)
     except OSError as error:
@@ -254,7 +254,7 @@ def _files_copied(task: CopyFiles, batches: Iterable[pa.RecordBatch]) -> Iterato
         yield made
 
 
-def _copied(source: Store, handle: StateHandle, task: CopyFiles) -> tuple[bytes, int]:
+def _copied(source: Store, handle: StateHandle, task: CopyFiles) -> tuple[Content, int]:
     data = read_part(source, handle)
     deleted = [keys for keys in task.deleted if keys.operator == handle.operator]
     if not deleted:

@@ -12,6 +12,10 @@ import mmap
 import os
 import sys
 
+import pyarrow as pa
+
+from rheos.core.protocol.ports import Content
+
 LEAST_BYTES = 1 << 20
 """Size of a file from which a direct write is worth its fixed cost."""
 
@@ -20,7 +24,7 @@ _BLOCK_BYTES = 4096
 """Unit of direct writes: a multiple of each disk's block size."""
 
 
-def write_directly(descriptor: int, data: bytes) -> None:
+def write_directly(descriptor: int, data: Content) -> None:
     """Write the data to an empty file, and bypass the page cache where the file system allows it.
 
     The last bytes, which fill no block, are written as usual. So the caller must still sync the file.
@@ -28,13 +32,17 @@ def write_directly(descriptor: int, data: bytes) -> None:
     view, done = memoryview(data), 0
     whole = len(view) // _BLOCK_BYTES * _BLOCK_BYTES
     if whole and _set_direct(descriptor, True):
-        # Anonymous maps begin at a page, as direct writes require.
-        chunk = memoryview(mmap.mmap(-1, min(_CHUNK_BYTES, whole)))
+        # Direct writes require memory that begins at a page, as an anonymous map does.
+        begins_at_page = pa.py_buffer(data).address % _BLOCK_BYTES == 0
+        chunk = None if begins_at_page else memoryview(mmap.mmap(-1, min(_CHUNK_BYTES, whole)))
         try:
             while done < whole and done % _BLOCK_BYTES == 0:
-                piece = view[done : min(done + len(chunk), whole)]
-                chunk[: len(piece)] = piece
-                done += os.write(descriptor, chunk[: len(piece)])
+                piece = view[done:whole]
+                if chunk is not None:
+                    piece = piece[: len(chunk)]
+                    chunk[: len(piece)] = piece
+                    piece = chunk[: len(piece)]
+                done += os.write(descriptor, piece)
         except OSError as error:
             if error.errno != errno.EINVAL:  # Some file systems refuse only the write.
                 raise

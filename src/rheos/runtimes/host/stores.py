@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from rheos.connectors.calls.file_systems import TEMPORARY, installation_of, url_to_fs
 from rheos.core.errors import ConfigurationError
-from rheos.core.protocol.ports import Store
+from rheos.core.protocol.ports import Content, Store
 from rheos.core.safe_strings import named_error
 from rheos.runtimes.host.direct_writes import LEAST_BYTES, write_directly
 
@@ -109,7 +109,7 @@ class LocalStore:
                 hint="choose one that this user may write to: Environment(checkpoint_dir=...)",
             ) from error
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: Content) -> None:
         target = self._root / _inside(path)
         with self._write_temporary(target, data) as temporary:
             temporary.replace(target)
@@ -161,7 +161,7 @@ class LocalStore:
             return False
 
     @contextlib.contextmanager
-    def _write_temporary(self, target: Path, data: bytes) -> Iterator[Path]:
+    def _write_temporary(self, target: Path, data: Content) -> Iterator[Path]:
         """Yield a temporary file next to the target, complete and synced to the disk."""
         descriptor, name = self._make_temporary(target.parent)
         temporary = Path(name)
@@ -238,10 +238,10 @@ class FsspecStore:
             ) from error
         self._root = str(root).rstrip("/")
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: Content) -> None:
         with _os_errors():
             self._make_folder(path)
-            self._fs.pipe_file(self._full(path), data)
+            self._fs.pipe_file(self._full(path), bytes(data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         full = self._full(path)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Literal, TypeAlias
 
-from rheos.core.protocol.ports import Store
+from rheos.core.protocol.ports import Content, Store
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.faults import Faults
 
@@ -26,7 +26,8 @@ class MemoryStore:
         self.files: dict[str, bytes] = {}
         self.on_access = on_access
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: Content) -> None:
+        data = bytes(data)
         self._access("before", "put", path)
         self._half_written("put", path, data)
         self._write(path, data)
@@ -102,7 +103,7 @@ class StoreFolder:
         self._store = store
         self._prefix = f"{path.strip('/')}/"
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: Content) -> None:
         self._store.put(self._prefix + path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
