@@ -105,9 +105,14 @@ class Sampler:
         return sum(self._used_s.values())
 
     def _watched(self) -> list[psutil.Process]:
-        """The process and all below it, but no server that it has started for the experiment."""
+        """The process and all below it, but no server that it has started for the experiment. None
+        after the process has ended."""
+        try:
+            children = self._process.children()
+        except psutil.NoSuchProcess:
+            return []
         found = [self._process]
-        for child in self._process.children():
+        for child in children:
             try:
                 if any(part.endswith(_KEEPER) for part in child.cmdline()):
                     continue

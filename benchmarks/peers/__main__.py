@@ -1,16 +1,20 @@
-"""Rheos beside Flink: the same work on the same machine in turns, as a Markdown table.
+"""Rheos beside other systems: the same work on the same machine in turns, as a Markdown table.
 
 usage: python -m benchmarks.peers [--rounds N] [--seconds S] [--only TEXT ...]
 
 Each round runs every cell with Rheos and with Flink, one after the other, each in processes of its own;
-they take turns at going first. The ratio is that of Rheos to Flink in the same round. Brackets contain
-the interval of the median (`cli/benchmarks/intervals.py`). The cores are those of all processes of the
-job: of Rheos the driver, Spark's JVM and the workers, of Flink its one process. Between runs, naps of
-100 µs show how long the machine itself holds a process up. A run that it disturbed is repeated.
+they take turns at going first. The ratio is that of Rheos to the other system in the same round.
+Brackets contain the interval of the median (`cli/benchmarks/intervals.py`). The cores are those of all
+processes of the job: of Rheos the driver, Spark's JVM and the workers, of Flink its one process.
+Between runs, naps of 100 µs show how long the machine itself holds a process up. A run that it
+disturbed is repeated.
 
 The programs of Flink are in `java/`: objects are reused, state is on the heap, and latencies are those
 of every sixteenth result, from when its row was due, or made if there is no rate. The program
 `benchmarks.peers.check` compares the results of both systems.
+
+The state machine also runs in systems that call a Python function for each event: PyFlink with its
+functions in processes or in threads of its JVM, and Bytewax (`python_peer.py`).
 """
 
 from __future__ import annotations
@@ -20,11 +24,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
-from benchmarks.compare import RHEOS, measure
 from benchmarks.disturbance import QuietRuns, is_quiet, naps_ms, percentile, summary
 from benchmarks.peers.flink import Flink
+from benchmarks.peers.systems import Run, systems
 from rheos.cli.benchmarks.intervals import MIN_ROUNDS, ratio_cell
 from rheos.cli.benchmarks.intervals import cell as cell_text
 
@@ -54,9 +57,6 @@ HEADER = (
 
 _WARMUP = " --warmup 8"
 """Java compiles while it runs."""
-
-Run = dict[str, Any]
-System = Callable[[str, float], Run]
 
 _MEASURED: tuple[tuple[Callable[[Run], float | None], str], ...] = (
     (lambda run: run["records_per_s"] / 1e6, ".3f"),
@@ -95,10 +95,7 @@ def main(argv: Sequence[str]) -> None:
     given = parser.parse_args(argv)
     cells = [cell for cell in CELLS if not given.only or any(text in cell for text in given.only)]
     flink = Flink()
-    systems: dict[str, System] = {
-        "Rheos": lambda cell, seconds: measure(RHEOS, cell, seconds),
-        "Flink": flink.measure,
-    }
+    compared = systems(flink)
     runs: dict[tuple[str, str], list[Run]] = {}
     naps: list[float] = []
 
@@ -111,19 +108,22 @@ def main(argv: Sequence[str]) -> None:
     try:
         for number in range(given.rounds):
             for cell in cells:
-                for name in sorted(systems, reverse=number % 2 == 0):
-                    print(f"round {number + 1}: {name} {cell}", file=sys.stderr, flush=True)
-                    run = quiet(partial(systems[name], cell + _WARMUP, given.seconds))
-                    runs.setdefault((cell, name), []).append(run)
+                taking_part = [each for each in compared if each.only in (None, cell)]
+                for system in taking_part if number % 2 else reversed(taking_part):
+                    print(f"round {number + 1}: {system.name} {cell}", file=sys.stderr, flush=True)
+                    run = quiet(partial(system.measure, cell + _WARMUP, given.seconds))
+                    runs.setdefault((cell, system.name), []).append(run)
     finally:
         flink.close()
     print(*HEADER, sep="\n")
     for cell in cells:
-        for name in systems:
+        ours, *others = (each.name for each in compared if (cell, each.name) in runs)
+        for name in (ours, *others):
             print(f"| `{cell}` | {name} | {' | '.join(measurements(runs[cell, name]))} |")
-        compared = ratios(*(runs[cell, name] for name in systems))
-        if any(compared):
-            print(f"| `{cell}` | ratio | {' | '.join(compared)} |")
+        for name in others:
+            columns = ratios(runs[cell, ours], runs[cell, name])
+            if any(columns):
+                print(f"| `{cell}` | ratio to {name} | {' | '.join(columns)} |")
     shares = ", ".join(f"{share:.1%} {percentile(naps, share):.2f} ms" for share in (0.5, 0.99, 0.999))
     print(f"\nnaps of 0.1 ms took: {shares}, the longest {max(naps):.1f} ms")
     if said := summary([run for of in runs.values() for run in of]):

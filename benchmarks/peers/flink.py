@@ -53,6 +53,11 @@ class Flink:
         `rheos bench` takes: a benchmark and its options. Raises CalledProcessError."""
         return self.run(f"{cell} --seconds {seconds:g}")
 
+    @property
+    def classes(self) -> str:
+        """The folder of the compiled programs."""
+        return self._classes.name
+
     def run(self, arguments: str) -> dict[str, Any]:
         """Return the object that a program prints. Raises CalledProcessError."""
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
