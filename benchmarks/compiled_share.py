@@ -35,6 +35,8 @@ from rheos.core.compiler.kernel import Typing
 from rheos.core.compiler.values import EmittedType
 from rheos.core.graph.batch_functions import KeyedBatchFunction
 from rheos.core.graph.nodes import Node, StreamType
+from rheos.core.operators.filter_function import FilterFunctionSpec
+from rheos.core.operators.map import MapSpec
 from rheos.core.operators.process import ProcessSpec
 
 ROOT = Path(__file__).parents[1]
@@ -109,6 +111,8 @@ def _run(file: Path) -> None:
 
 def _refusal(node: Node, types: list[StreamType]) -> Refusal | None:
     spec = node.spec
+    if isinstance(spec, MapSpec | FilterFunctionSpec):
+        return spec.automatic if isinstance(spec.automatic, Refusal) else None
     if not isinstance(spec, ProcessSpec):
         return Refusal(f"functions of {spec.kind} are not compiled", node.site)
     outputs: Mapping[str, EmittedType] = {

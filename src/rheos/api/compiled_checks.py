@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rheos.api.function_typing import DeclaredOutput
+from rheos.api.program import Program
 from rheos.core.compiler.eligibility import Refusal, compilable_methods
+from rheos.core.compiler.forms import FunctionForm
 from rheos.core.compiler.kernel import Typing
 from rheos.core.compiler.values import EmittedType
 from rheos.core.graph.compilation import MethodText, compiled_mark
 from rheos.core.graph.nodes import MAIN, StreamType
+from rheos.core.operators.automatic_rows import row_typing
 from rheos.core.operators.compiled_start import check_compiles
 
 
@@ -35,3 +38,13 @@ def check_compiled(
         check_compiles(fn, typing)
         return None
     return compilable_methods(fn, typing) if automatic else None
+
+
+def automatic_form(
+    program: Program, fn: Any, type: StreamType, record: Any, output: EmittedType, form: FunctionForm
+) -> dict[str, MethodText] | Refusal | None:
+    """Return the source of a function of one record if it can be compiled, or the reason why it cannot.
+    Return None if functions of this program are not compiled."""
+    if not program.compiles:
+        return None
+    return compilable_methods(fn, row_typing(type.schema, record, output, form))

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.api.changelogs import check_expressions
+from rheos.api.compiled_checks import automatic_form
 from rheos.api.expressions import ExprLike, Op, compile_expressions
 from rheos.api.function_checks import operator_name
 from rheos.api.function_typing import input_record
@@ -17,11 +18,13 @@ from rheos.api.lookups import How, looked_up
 from rheos.api.stream_base import Stream
 from rheos.api.transformations import Transformation
 from rheos.core.callables import check_callable, function_name
+from rheos.core.compiler.forms import PREDICATE
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.nodes import StreamType
 from rheos.core.graph.types import empty_frame
 from rheos.core.graph.validate import check_columns, unknown_column
+from rheos.core.operators.automatic_rows import value_type
 from rheos.core.operators.explode import ExplodeSpec, exploded
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.filter_function import FilterFunctionSpec
@@ -69,7 +72,9 @@ class ExpressionMethods(Stream):
                     hint=f"call it twice: .filter({function_name(fn)}).filter(...)",
                 )
             check_callable(fn, "filter", ["a record"])
-            spec = FilterFunctionSpec(fn, input_record(fn, self.schema))
+            record, decides = input_record(fn, self.schema), value_type(pa.bool_())
+            automatic = automatic_form(self._at.program, fn, self._type, record, decides, PREDICATE)
+            spec = FilterFunctionSpec(fn, record, automatic)
             return self._at.then(spec, name, self.schema, self._type.record).stream
 
     def select(self, *columns: ExprLike, **named: Any) -> DataStream:

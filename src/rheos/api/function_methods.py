@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
+from rheos.api.compiled_checks import automatic_form
 from rheos.api.function_checks import (
     check_function,
     check_outputs,
@@ -15,6 +16,8 @@ from rheos.api.function_checks import (
 from rheos.api.function_typing import DeclaredOutput, declared_type, input_record, output_type
 from rheos.api.stream_base import Stream
 from rheos.core.callables import check_callable, function_name
+from rheos.core.compiler.forms import FLAT_MAP, MAP
+from rheos.core.compiler.values import EmittedType
 from rheos.core.connectors.retry import Retry
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.connected_functions import ProcessFunction
@@ -90,7 +93,10 @@ class FunctionMethods(Stream):
             check_callable(fn, kind, ["a record"], yields=flat)
             record = input_record(fn, self.schema)
             declared = output_type(fn, returns, method=kind, many=flat)
-            return self._add_operator(MapSpec(fn, flat, record), name, declared)
+            emits, form = EmittedType(*declared), FLAT_MAP if flat else MAP
+            automatic = automatic_form(self._at.program, fn, self._type, record, emits, form)
+            spec = MapSpec(fn, flat, record, automatic=automatic)
+            return self._add_operator(spec, name, declared)
 
     def map_batches(
         self,

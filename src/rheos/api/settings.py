@@ -207,7 +207,7 @@ class Settings:
     )
     compiled: bool = setting(
         True,
-        "Whether keyed functions of plain scalar Python are compiled while they run. Needs the extra "
+        "Whether functions of plain scalar Python are compiled while they run. Needs the extra "
         "`compiled`.",
     )
     buffer_timeout: Duration | int = setting(

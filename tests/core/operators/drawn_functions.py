@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import linecache
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import rheos as rh
 
@@ -310,10 +312,44 @@ def drawn_class(seed: int) -> type[rh.KeyedProcessFunction]:
     return made
 
 
+_LOCALS = {
+    "n": "0", "m": "None", "z": "0.5", "w": "''", "v": "None", "g": "False", "e": "2", "h": "None",
+}  # fmt: skip
+"""Initial values of the local variables of plain functions, which have no state."""
+
+
+def drawn_plain(seed: int, returns: Literal["records", "record", "bool"]) -> Any:
+    """Return a function of one record, whose source is available: a drawn method, with local variables
+    in place of state."""
+    drawing = Drawing(Random(seed))
+    drawing.method("    def process_element(self, row, ctx):", rows=True)
+    lines = ["def Function(row):", *(f"    {name} = {given}" for name, given in _LOCALS.items())]
+    for line in drawing.lines[1:]:
+        line = line.removeprefix("    ")
+        indent = line[: len(line) - len(line.lstrip())]
+        if "ctx.timers" in line:
+            continue
+        if "ctx.output" in line:
+            line = f"{indent}yield Given(row.k, 1, row.x, row.f, row.s, row.b, row.t)"
+        line = re.sub(r"self\.(\w)\.clear\(\)", lambda found: f"{found[1]} = {_LOCALS[found[1]]}", line)
+        line = re.sub(r"self\.(\w)\.value", r"\1", line)
+        line = line.replace("ctx.key", "row.k").replace("ctx.timestamp", "row.at")
+        line = line.replace("ctx.watermark", "row.at")
+        lines.append(line)
+    text = "\n".join(lines) + "\n"
+    if returns == "record":
+        text = text.replace("yield Given", "return Given")
+    elif returns == "bool":
+        given = drawing.expression("bool", 2).replace("self.", "").replace(".value", "")
+        text = re.sub(r"yield Given.*", lambda found: f"return {given}", text)
+        text = text.replace("ctx.timestamp", "row.at").replace("ctx.watermark", "row.at")
+    return class_of(text, f"<drawn {returns} {seed}>")
+
+
 def class_of(text: str, file: str) -> Any:
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     names: dict[str, Any] = {
-        "rh": rh, "Given": Given, "Side": Side, "SIZES": SIZES, "NAMES": NAMES, "KNOWN": KNOWN, "STEPS": STEPS, "grade": grade, "share": share,
+        "rh": rh, "math": math, "Given": Given, "Side": Side, "SIZES": SIZES, "NAMES": NAMES, "KNOWN": KNOWN, "STEPS": STEPS, "grade": grade, "share": share,
         "Drawn": Drawn, "__name__": __name__,
     }  # fmt: skip
     exec(compile(text, file, "exec"), names)

@@ -19,9 +19,10 @@ from rheos.core.compiler.kernel import Typing, compiled_loop
 from rheos.core.compiler.values import EmittedType
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.compilation import method_texts
-from rheos.core.operators import automatic_core
+from rheos.core.operators import form_choice
 from rheos.core.operators.automatic_core import AutomaticCore
-from rheos.core.operators.compiled_core import CompiledCode, CompiledCore, code_of
+from rheos.core.operators.compiled_core import CompiledCore
+from rheos.core.operators.compiled_loops import CompiledCode, code_of
 from rheos.core.protocol.types import schema_of
 from rheos.testing.harness import OperatorExample, ReplayMode, replay
 from tests.core.operators.drawn_functions import Drawn, Given, class_of, drawn_class, drawn_rows
@@ -46,18 +47,18 @@ class Forms:
 def forms(monkeypatch: pytest.MonkeyPatch) -> Forms:
     """Count the changes of the form, the first of which follows the first rows."""
     found = Forms()
-    monkeypatch.setattr(automatic_core, "ENOUGH_ROWS", 1)
-    monkeypatch.setattr(automatic_core, "_LARGE_BATCH", 1)
+    monkeypatch.setattr(form_choice, "ENOUGH_ROWS", 1)
+    monkeypatch.setattr(form_choice, "_LARGE_BATCH", 1)
     take_over, give_back = AutomaticCore._take_over, AutomaticCore._return_to_python
 
-    def taking(core: AutomaticCore, work: Any) -> None:
-        take_over(core, work)
+    def taking(core: AutomaticCore, code: CompiledCode) -> None:
+        take_over(core, code)
         found.taken += core._compiled is not None
 
     def returning(core: AutomaticCore) -> None:
         give_back(core)
         found.returned += 1
-        core._rows_left = 1 if found.again else None
+        core._choice._rows_left = 1 if found.again else None
 
     monkeypatch.setattr(AutomaticCore, "_take_over", taking)
     monkeypatch.setattr(AutomaticCore, "_return_to_python", returning)
@@ -67,7 +68,7 @@ def forms(monkeypatch: pytest.MonkeyPatch) -> Forms:
 def interpreted(find: Callable[[], Any]) -> Any:
     """Return what `find` returns if nothing is compiled."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(automatic_core, "ENOUGH_ROWS", 1 << 40)
+        patch.setattr(form_choice, "ENOUGH_ROWS", 1 << 40)
         return find()
 
 
@@ -100,8 +101,8 @@ def test_compiled_code_may_be_left_at_any_call(
 
 def test_small_batches_are_interpreted_again(forms: Forms, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = interpreted(lambda: outcome(Everything(), 5))
-    monkeypatch.setattr(automatic_core, "_LARGE_BATCH", 7)
-    monkeypatch.setattr(automatic_core, "_SMALL_BATCHES", 1)
+    monkeypatch.setattr(form_choice, "_LARGE_BATCH", 7)
+    monkeypatch.setattr(form_choice, "_SMALL_BATCHES", 1)
     # The last batch is the only one that is small.
     assert outcome(Everything(), 5) == plain
     assert (forms.taken, forms.returned) == (1, 1)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import types
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from rheos.core.compiler.forms import CALL, called_method
 from rheos.core.compiler.kernel import Typing, loops_of
 from rheos.core.compiler.source_checks import is_source_of
 from rheos.core.compiler.values import CannotCompile
 from rheos.core.errors import ProgramError, Site
-from rheos.core.graph.compilation import MethodText, method_texts
+from rheos.core.graph.compilation import MethodText
 from rheos.core.state.columnar.string_codes import StringCodes
 
 
@@ -35,7 +36,7 @@ def compilable_methods(function: Any, typing: Typing) -> dict[str, MethodText] |
     if find_spec("numba") is None:
         return NO_COMPILER
     try:
-        methods = method_texts(type(function))
+        methods = typing.form.texts(function)
         for name, text in methods.items():
             _check_source(function, name, text)
         loops_of(function, methods, typing, StringCodes())
@@ -46,13 +47,21 @@ def compilable_methods(function: Any, typing: Typing) -> dict[str, MethodText] |
     return methods
 
 
+def summary_of(automatic: Mapping[str, MethodText] | Refusal | None) -> str:
+    """Return what a plan shows about an unmarked function: whether it is compiled, or why not."""
+    if isinstance(automatic, Mapping):
+        return "; compiled"
+    if automatic is None or automatic == NO_COMPILER:
+        return ""
+    return f"; interpreted: {automatic}"
+
+
 def _check_source(function: Any, name: str, text: MethodText) -> None:
     """Raise ProgramError unless this is the source of the method that a call would execute."""
     site = Site(text.file, text.first_line)
-    if name in getattr(function, "__dict__", ()):
+    if name in getattr(function, "__dict__", ()) and name != CALL:
         raise ProgramError(f"{name} is replaced by an attribute of the object", site=site)
-    method = getattr(type(function), name)
-    if not isinstance(method, types.FunctionType):
-        raise ProgramError(f"{name} is {type(method).__name__}, not a plain method", site=site)
+    method = called_method(function, name)
+    name = method.__name__
     if hasattr(method, "__wrapped__") or not is_source_of(text, method):
         raise ProgramError(f"the source of {name} differs from the code that runs", site=site)

@@ -26,11 +26,15 @@ class EmittedRecords:
         scope: MethodScope,
         expressions: Expressions,
         outputs: Mapping[str, EmittedType | None],
+        *,
+        are_values: bool,
     ) -> None:
         self.out = out
         self.scope = scope
         self.expressions = expressions
         self._outputs = outputs
+        self._are_values = are_values
+        """Whether the method emits single values, of which the output has one column."""
 
     def write(self, tag: str, node: ast.expr) -> None:
         """Write the code that emits a record to the output of a tag."""
@@ -47,7 +51,9 @@ class EmittedRecords:
                     self._part(part)
             return
         schema = emitted.schema
-        given = self._record(node, emitted)
+        given: Mapping[str, ast.expr | Value] = (
+            {schema.names[0]: node} if self._are_values else self._record(node, emitted)
+        )
         columns: list[OutputColumn] = []
         taken: dict[str, str] = {}
         writes: list[tuple[str, str]] = []

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from rheos.core.compiler.constants import DTYPES, Constant, SurroundingNames
 from rheos.core.compiler.expression_writer import Expressions
+from rheos.core.compiler.forms import KEYED, FunctionForm, MethodForm, called_method, instance_of
 from rheos.core.compiler.operations import ScalarOperation
 from rheos.core.compiler.record_classes import only_sets_fields
 from rheos.core.compiler.scope import MethodScope, RecordField, Role, record_fields
@@ -95,6 +96,9 @@ class Typing:
     event_time: bool
     outputs: Mapping[str, EmittedType | None]
     """Types of the outputs, by tag; None if the type is unknown because nobody reads the output."""
+    form: FunctionForm = KEYED
+    arguments: tuple[str, ...] = ()
+    """Columns that a function of columns receives, in the order of its parameters."""
 
 
 def loops_of(
@@ -113,15 +117,14 @@ def loops_of(
     keys = [(name, kind_of_column(typing.schema.field(name).type)) for name in typing.keys]
     fields = record_fields(typing.schema, typing.record)
     found: dict[Role, Loop] = {}
-    roles: tuple[tuple[Role, str], ...] = (("rows", "process_element"), ("timers", "on_timer"))
-    for role, name in roles:
-        text = methods.get(name)
+    for form in typing.form.methods:
+        text = methods.get(form.name)
         if text is None:
             continue
         try:
-            method = getattr(type(function), name)
-            found[role] = _loop(
-                role, text, method, function, states, keys, fields, typing, texts, methods
+            method = called_method(function, form.name)
+            found[form.role] = _loop(
+                form, text, method, function, states, keys, fields, typing, texts, methods
             )
         except CannotCompile as refused:
             refused.file = refused.file or text.file
@@ -130,7 +133,7 @@ def loops_of(
 
 
 def _loop(
-    role: Role,
+    form: MethodForm,
     text: MethodText,
     method: types.FunctionType,
     function: Any,
@@ -142,10 +145,8 @@ def _loop(
     sources: dict[str, MethodText],
 ) -> Loop:
     tree = text.tree()
-    arguments = [each.arg for each in tree.args.args]
-    odd = tree.args.vararg or tree.args.kwarg or tree.args.kwonlyargs or tree.args.defaults
-    if len(arguments) != 3 or odd or tree.args.posonlyargs:
-        raise CannotCompile(f"{tree.name} takes (self, record, ctx)", tree.lineno)
+    instance = instance_of(function)
+    names, values = _arguments(tree, form, instance is not None, typing)
     if any(isinstance(one, ast.Call) or not _is_plain(one) for one in tree.decorator_list):
         raise CannotCompile(f"{tree.name} is decorated, which cannot be compiled", tree.lineno)
     if typing.record is not None and not only_sets_fields(typing.record):
@@ -155,9 +156,9 @@ def _loop(
             "use a plain dataclass",
         )
     scope = MethodScope(
-        role,
-        arguments,
-        function,
+        form.role,
+        names,
+        instance,
         states,
         fields,
         keys,
@@ -169,16 +170,20 @@ def _loop(
         scope.settled, scope.assigned = True, set()
         writer, around = Writer(texts), SurroundingNames(method)
         expressions = Expressions(writer, scope, around, sources)
-        statements = Statements(writer, scope, expressions, typing.outputs, yields=yields)
+        statements = Statements(
+            writer, scope, expressions, typing.outputs, yields=yields, returns=form.returns
+        )
         with writer.indented(3):
-            statements.body(tree.body)
+            for name, column in values.items():
+                scope.assign(writer, name, scope.read_field(writer, fields[column]), tree.lineno)
+            statements.method(tree)
         if scope.settled:
             break
     else:
         raise CannotCompile("the types of its variables cannot be inferred", tree.lineno)
     outputs = list(writer.outputs.values())
     loop = Loop(
-        role,
+        form.role,
         text.file,
         "",
         writer.parameters,
@@ -189,7 +194,26 @@ def _loop(
         writer.timer_changes,
         writer.timers_grow,
     )
-    return replace(loop, text="\n".join(_wrap_in_loop(role, writer, scope, loop)) + "\n")
+    return replace(loop, text="\n".join(_wrap_in_loop(form.role, writer, scope, loop)) + "\n")
+
+
+def _arguments(
+    tree: ast.FunctionDef, form: MethodForm, bound: bool, typing: Typing
+) -> tuple[tuple[str, str, str], dict[str, str]]:
+    """Return the names of `self`, record and context, each empty if the method has no such parameter.
+    Return also the column of each parameter that is the value of a column."""
+    names = [each.arg for each in tree.args.args]
+    odd = tree.args.vararg or tree.args.kwarg or tree.args.kwonlyargs or tree.args.defaults
+    taken = typing.arguments if form.parameters == "columns" else form.parameters
+    if len(names) != bound + len(taken) or odd or tree.args.posonlyargs:
+        signature = ", ".join(taken).replace("context", "ctx")
+        signature = f"self, {signature}" if bound else signature
+        raise CannotCompile(f"{tree.name} takes ({signature})", tree.lineno)
+    itself = names.pop(0) if bound else ""
+    if form.parameters == "columns":
+        return (itself, "", ""), dict(zip(names, taken, strict=True))
+    by_role = dict(zip(form.parameters, names, strict=True))
+    return (itself, by_role.get("record", ""), by_role.get("context", "")), {}
 
 
 def _is_plain(node: ast.expr) -> bool:

@@ -48,7 +48,7 @@ class NameResolver:
         match node:
             case ast.Name(id=name):
                 return MISSING if self._scope.has(name) else around.find(name)
-            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            case ast.Attribute(value=ast.Name() as of, attr=name) if self._scope.is_instance(of):
                 return self._scope.of_instance(name)
             case ast.Attribute(value=of, attr=name):
                 owner = self._find(of, around)

@@ -196,6 +196,9 @@ class MethodScope:
                 return self.states.get(name)
         return None
 
+    def is_instance(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and node.id == self._self
+
     def is_context(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id == self._context
 

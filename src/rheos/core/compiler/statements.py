@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from typing import assert_never
 
 from rheos.core.compiler.emission_writer import EmittedRecords
 from rheos.core.compiler.expression_writer import Expressions
+from rheos.core.compiler.forms import Returns
 from rheos.core.compiler.match_statements import if_statements, subjects_of
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.values import CannotCompile, EmittedType, Value
@@ -28,15 +30,27 @@ class Statements:
         outputs: Mapping[str, EmittedType | None],
         *,
         yields: bool,
+        returns: Returns = "records",
     ) -> None:
         self.out = writer
         self.scope = scope
         self.expressions = expressions
-        self.emitted = EmittedRecords(writer, scope, expressions, outputs)
+        self.emitted = EmittedRecords(
+            writer, scope, expressions, outputs, are_values=returns == "value"
+        )
         self.yields = yields
         """Whether the method is a generator."""
+        self.returns = returns
         self._returns = False
         """Whether the method has a return statement within a loop."""
+
+    def method(self, tree: ast.FunctionDef) -> None:
+        """Write the body of the method. If it ends without the result that it must return, the row
+        fails."""
+        if self.yields and self.returns != "records":
+            raise CannotCompile(f"{tree.name} is a generator, but must return its result", tree.lineno)
+        if not self.body(tree.body):
+            self._return_nothing(tree.body[-1].end_lineno or tree.lineno)
 
     def body(self, nodes: Sequence[ast.stmt]) -> bool:
         """Write the statements. Return whether the code after them is unreachable."""
@@ -77,7 +91,7 @@ class Statements:
             case ast.For(orelse=[]):
                 self._compile_for(node)
             case ast.Return(value=given):
-                self._return(given)
+                self._return(given, node.lineno)
                 return True
             case ast.Raise(exc=given, cause=None | ast.Constant(value=None)) if given is not None:
                 self._raise(given)
@@ -232,10 +246,14 @@ class Statements:
             with self.out.block("if returned:"):
                 self.out.write("break")
 
-    def _return(self, given: ast.expr | None) -> None:
+    def _return(self, given: ast.expr | None, line: int) -> None:
         match given:
+            case ast.expr() if self.returns != "records":
+                self.emitted.write("", given)
             case None | ast.Constant(value=None):
-                pass
+                self._return_nothing(line)
+            case ast.ListComp() | ast.GeneratorExp() if not self.yields:
+                self.body([_as_loop(given)])
             case _ if self.yields:
                 raise CannotCompile(
                     f"{ast.unparse(given)} is returned by a generator, which has no effect",
@@ -253,6 +271,18 @@ class Statements:
             self._returns = True
             self.out.write("returned = True")
         self.out.write("break")
+
+    def _return_nothing(self, line: int) -> None:
+        match self.returns:
+            case "records":
+                pass
+            case "record":
+                number = self.out.failure(line, "the function returned None instead of a record")
+                self.out.write(f"fail(failed, {number})")
+            case "value":
+                self.emitted.write("", ast.Constant(None, lineno=line))
+            case _:
+                assert_never(self.returns)
 
     def _raise(self, given: ast.expr) -> None:
         match given:
@@ -340,6 +370,18 @@ class Statements:
         self.out.write(f"next_timer = min(next_timer, {at})" if what == "register" else "changes += 1")
         if what == "register_processing":
             self.out.write(f"next_clock = min(next_clock, {at})")
+
+
+def _as_loop(node: ast.ListComp | ast.GeneratorExp) -> ast.stmt:
+    """Return a comprehension as a loop that yields its elements."""
+    inner: ast.stmt = ast.copy_location(ast.Expr(ast.copy_location(ast.Yield(node.elt), node)), node)
+    for each in reversed(node.generators):
+        if each.is_async:
+            raise CannotCompile("an asynchronous comprehension cannot be compiled", node.lineno)
+        for test in reversed(each.ifs):
+            inner = ast.copy_location(ast.If(test, [inner], []), test)
+        inner = ast.copy_location(ast.For(each.target, each.iter, [inner], []), each.iter)
+    return inner
 
 
 def _read(target: ast.expr) -> ast.expr:

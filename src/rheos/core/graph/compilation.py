@@ -37,15 +37,22 @@ class MethodText:
             ProgramError: The source is not that of a function defined with `def`.
         """
         try:
-            parsed = ast.parse(self.text)
+            parsed = ast.parse(f"({self.text}\n)" if self.text.startswith("lambda") else self.text)
         except SyntaxError:
             parsed = ast.Module([], [])
         ast.increment_lineno(parsed, self.first_line - 1)
         match parsed.body:
             case [ast.FunctionDef() as found]:
                 return found
+            case [ast.Expr(value=ast.Lambda(args=args, body=body) as given)]:
+                made = ast.parse("def found(): return 0").body[0]
+                assert isinstance(made, ast.FunctionDef)
+                made.name, made.args = "<lambda>", args
+                made.body = [ast.copy_location(ast.Return(body), body)]
+                return ast.copy_location(made, given)
         raise ProgramError(
-            "only functions defined with `def` can be compiled", site=Site(self.file, self.first_line)
+            "only functions defined with `def` or `lambda` can be compiled",
+            site=Site(self.file, self.first_line),
         )
 
 
@@ -137,8 +144,10 @@ def function_text(function: Any) -> MethodText:
         ProgramError: The source is not available.
     """
     try:
-        lines, first = inspect.getsourcelines(function)
         file = inspect.getsourcefile(function) or "<unknown>"
+        if function.__name__ == "<lambda>":
+            return _lambda_text(function, file)
+        lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError) as error:
         raise ProgramError(
             f"the source code of {function.__qualname__}, which is needed to compile it, is "
@@ -146,3 +155,32 @@ def function_text(function: Any) -> MethodText:
             hint="write the class in a file or a notebook cell",
         ) from None
     return MethodText(file, first, textwrap.dedent("".join(lines)))
+
+
+def _lambda_text(function: Any, file: str) -> MethodText:
+    """Return the source of a lambda: the innermost one that contains all of its instructions.
+
+    Raises:
+        OSError: The source does not contain it.
+    """
+    code = function.__code__
+    text = "".join(inspect.findsource(code)[0])
+    places = [
+        (line, column)
+        for line, _, column, last_column in code.co_positions()
+        if line is not None and column is not None and last_column
+    ]
+    found: list[ast.Lambda] = []
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except SyntaxError as error:
+        raise OSError(f"it is not Python: {error}") from None
+    for node in nodes:
+        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno:
+            last = node.end_lineno or 0, node.end_col_offset or 0
+            if all((node.lineno, node.col_offset) <= each <= last for each in places):
+                found.append(node)
+    if not found:
+        raise OSError("the lambda is not in its file")
+    innermost = max(found, key=lambda node: node.col_offset)
+    return MethodText(file, innermost.lineno, ast.get_source_segment(text, innermost) or "")

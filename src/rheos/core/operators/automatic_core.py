@@ -14,31 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from rheos.core.compiler.kernel import compiled_loop
 from rheos.core.errors import UnrestorableError, UserFunctionError
 from rheos.core.graph.compilation import MethodText
 from rheos.core.operators.columnar_core import Delivery, DueTimers
-from rheos.core.operators.compiled_core import CompiledCode, CompiledCore, code_of, typing_of
+from rheos.core.operators.compiled_core import CompiledCore, typing_of
+from rheos.core.operators.compiled_loops import CompiledCode, code_of
 from rheos.core.operators.contract import OperatorContext, Out, Restored
+from rheos.core.operators.form_choice import FormChoice
 from rheos.core.operators.keyed_core import KeyedCore
 from rheos.core.operators.process_core import ProcessCore
 from rheos.core.operators.records import HiddenColumns
 from rheos.core.protocol.elements import Batch
-from rheos.core.protocol.ports import Completion
 from rheos.core.state.slots import Slots
 
 if TYPE_CHECKING:
     from rheos.core.operators.process import ProcessSpec
-
-ENOUGH_ROWS = 100_000
-"""Number of rows, in large batches, after which a function is compiled. That costs seconds, so it must
-not happen in jobs that end soon."""
-
-_LARGE_BATCH = 256
-"""Number of rows from which on a batch costs less in compiled code, whose calls have a fixed cost."""
-
-_SMALL_BATCHES = 1000
-"""Number of successive smaller batches after which a function is interpreted again."""
 
 
 class NeedsPython(Exception):  # noqa: N818 - the interpreted form continues
@@ -98,13 +88,7 @@ class AutomaticCore(ProcessCore):
         takes = [("process_element", spec.record)]
         self._python = python = KeyedCore(ctx, spec.fn, spec.side_outputs, takes)
         self._compiled: TentativeCore | None = None
-        self._code: CompiledCode | None = None
-        self._work: Completion[CompiledCode | None] | None = None
-        self._rows_left: int | None = ENOUGH_ROWS
-        """Number of rows until the function is compiled; None if that is under way or done, or if it
-        remains interpreted."""
-        self._small_batches = 0
-        """Number of small batches since the last large one."""
+        self._choice = FormChoice(ctx, self._write)
         self._spec, self._methods = spec, methods
         self.ctx, self.function = ctx, python.function
         self.codec, self.codecs = python.codec, python.codecs
@@ -138,52 +122,35 @@ class AutomaticCore(ProcessCore):
     def _choose(self, rows: int = 0) -> TentativeCore | None:
         """Return the compiled form, if it is to make the next calls. `rows` is the number of rows that
         have arrived for them."""
-        self._small_batches = 0 if rows >= _LARGE_BATCH else self._small_batches + (rows > 0)
-        if self._compiled is not None:
-            small = self._small_batches >= _SMALL_BATCHES
-            if self._code is not None and self._code.holds() and not small:
-                return self._compiled
+        code = self._choice.code(rows)
+        if code is None and self._compiled is not None:
             self._return_to_python()
-            self._rows_left = ENOUGH_ROWS if small else None
-        elif self._work is not None and self._work.done():
-            self._take_over(self._work)
-        elif self._rows_left is not None and rows >= _LARGE_BATCH:
-            self._rows_left -= rows
-            if self._rows_left <= 0:
-                self._rows_left = None
-                self._work = self.ctx.io.aside(self._compile)
+        elif code is not None and self._compiled is None:
+            self._take_over(code)
         return self._compiled
 
-    def _compile(self) -> CompiledCode | None:
-        """Compile the function, in another thread. Return None if that is not possible."""
+    def _write(self) -> CompiledCode:
         typing = typing_of(self.ctx.ports[0], self._spec, self.ctx.outputs)
-        try:
-            code = code_of(self.function, self._methods, typing)
-            for loop in code.loops.values():
-                compiled_loop(loop, self.ctx.program.code_folder)
-        except Exception:
-            # Nobody has asked for the compiled form, so no failure of the compiler is the user's error.
-            return None
-        return code
+        return code_of(self.function, self._methods, typing)
 
-    def _take_over(self, work: Completion[CompiledCode | None]) -> None:
-        """Continue in the compiled form, unless the code or a value of the state does not allow it."""
-        self._work = None
-        code = work.result()
-        if code is None or not code.holds():
-            return
+    def _take_over(self, code: CompiledCode) -> None:
+        """Continue in the compiled form, unless a value of the state does not allow it."""
         try:
             self._compiled = TentativeCore(self.ctx, self._spec, code, self._python)
         except UnrestorableError:  # An integer of the state exceeds 64 bits.
-            return
-        self._code = code
+            self._choice.leave()
+
+    def _leave(self) -> None:
+        """Return to Python for good, because a call of the compiled form has failed."""
+        self._choice.leave()
+        self._return_to_python()
 
     def _return_to_python(self) -> None:
         assert self._compiled is not None
         self._compiled.state.leave()
         self._compiled.state.give_back()
         self._python.watermark_ms = self._compiled.watermark_ms
-        self._compiled = self._code = None
+        self._compiled = None
 
     # --- calls ----------------------------------------------------------------------------------------
 
@@ -197,7 +164,7 @@ class AutomaticCore(ProcessCore):
             except NeedsPython as stopped:
                 self.ctx.count("compiled_rows", stopped.row)
                 batch, hidden = batch.slice(stopped.row), hidden.at(slice(stopped.row, None))
-                self._return_to_python()
+                self._leave()
         yield from self._python.deliver_batch(port, batch, hidden)
 
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
@@ -207,7 +174,7 @@ class AutomaticCore(ProcessCore):
                 yield from compiled.fire_event_timers(until_ms)
                 return
             except NeedsPython:
-                self._return_to_python()
+                self._leave()
         yield from self._python.fire_event_timers(until_ms)
 
     def fire_processing_timers(self, until_ms: int) -> Iterator[Out]:
@@ -217,5 +184,5 @@ class AutomaticCore(ProcessCore):
                 yield from compiled.fire_processing_timers(until_ms)
                 return
             except NeedsPython:
-                self._return_to_python()
+                self._leave()
         yield from self._python.fire_processing_timers(until_ms)

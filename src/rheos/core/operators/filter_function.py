@@ -18,15 +18,19 @@ check_example(
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from rheos.core.compiler.eligibility import summary_of
+from rheos.core.compiler.forms import PREDICATE, RESULT
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import Operator, OperatorContext, Out, RowSpec
+from rheos.core.graph.render import spell_record
+from rheos.core.operators.automatic_rows import Automatic, automatic_rows, row_typing, value_type
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowSpec
 from rheos.core.operators.records import UserRaised, user_error
 from rheos.core.operators.rich_function import RichFunctionOperator
 from rheos.core.protocol.elements import Batch
@@ -40,11 +44,18 @@ class FilterFunctionSpec(RowSpec):
 
     fn: Callable[[Any], bool]
     record: type | None
+    automatic: Automatic = None
 
     kind: ClassVar[str] = "filter_function"
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return FilterFunctionOperator(ctx, self)
+
+    def interpreted(self) -> OperatorSpec:
+        return replace(self, automatic=None)
+
+    def summary(self) -> str:
+        return f"takes {spell_record(self.record)}{summary_of(self.automatic)}"
 
     def keeps_columns(self, columns: Collection[str]) -> bool:
         return True
@@ -56,8 +67,18 @@ class FilterFunctionOperator(RichFunctionOperator):
     def __init__(self, ctx: OperatorContext, spec: FilterFunctionSpec) -> None:
         super().__init__(ctx, spec.fn)
         self._record = spec.record
+        typing = row_typing(ctx.ports[0].schema, spec.record, value_type(pa.bool_()), PREDICATE)
+        self._compiled = automatic_rows(ctx, self._fn, spec.automatic, typing)
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        results = None if self._compiled is None else self._compiled.results(batch)
+        kept = self._by_python(batch) if results is None else results[0].column(RESULT)
+        output = self.ctx.outputs.get(MAIN)
+        if output is not None:
+            yield Out(batch.filter(kept).select(output.schema.names))
+
+    def _by_python(self, batch: Batch) -> pa.Array:
+        """Return for each row whether the function accepts it."""
         fn, rows = self._fn, rows_of(batch, self._record)
         kept: list[Any] = []
         add = kept.append
@@ -69,10 +90,7 @@ class FilterFunctionOperator(RichFunctionOperator):
         for row, answer in zip(rows, kept, strict=True):
             if answer.__class__ is not bool and not isinstance(answer, np.bool_):
                 raise self._undecided(row, answer)
-        output = self.ctx.outputs.get(MAIN)
-        if output is not None:
-            left = batch.filter(pa.array(kept, pa.bool_()))
-            yield Out(left.select(output.schema.names))
+        return pa.array(kept, pa.bool_())
 
     def _undecided(self, row: Any, answer: Any) -> UserFunctionError:
         return UserFunctionError(

@@ -37,13 +37,18 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from rheos.core.compiler.eligibility import summary_of
+from rheos.core.compiler.forms import FLAT_MAP, MAP
+from rheos.core.compiler.values import EmittedType
+from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN, Spec
 from rheos.core.graph.render import spell_record
-from rheos.core.operators.contract import Operator, OperatorContext, Out, RowSpec
+from rheos.core.operators.automatic_rows import Automatic, automatic_rows, row_typing
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowSpec
 from rheos.core.operators.origins import OneRow, Origin, SameRow
 from rheos.core.operators.records import UserRaised, check_kept, not_iterable, user_error, wrong_type
 from rheos.core.operators.rich_function import RichFunctionOperator
-from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.elements import Batch, visible
 from rheos.core.protocol.types import TypeMismatch, batch_of, rows_of
 
 
@@ -95,6 +100,7 @@ class MapSpec(RowSpec):
     record: type | None
     keeps: str | None = None
     """Column that the function must not change, because operators downstream use it as event time."""
+    automatic: Automatic = None
 
     @property
     def kind(self) -> str:
@@ -109,8 +115,11 @@ class MapSpec(RowSpec):
     def origin(self) -> Origin:
         return OneRow() if self.flat else SameRow()
 
+    def interpreted(self) -> OperatorSpec:
+        return replace(self, automatic=None)
+
     def summary(self) -> str:
-        return f"takes {spell_record(self.record)}"
+        return f"takes {spell_record(self.record)}{summary_of(self.automatic)}"
 
 
 class _RecordOperator(RichFunctionOperator):
@@ -118,6 +127,44 @@ class _RecordOperator(RichFunctionOperator):
         super().__init__(ctx, spec.fn)
         self._record = spec.record
         self._keeps = spec.keeps
+        output = ctx.outputs.get(MAIN)
+        emits = None if output is None else EmittedType(visible(output.schema), output.type.record)
+        form = FLAT_MAP if spec.flat else MAP
+        typing = row_typing(ctx.ports[0].schema, spec.record, emits, form)
+        self._compiled = automatic_rows(ctx, self._fn, spec.automatic, typing)
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        made = self._by_compiled(batch)
+        return self._by_python(batch) if made is None else iter(made)
+
+    def _by_python(self, batch: Batch) -> Iterator[Out]:
+        raise NotImplementedError
+
+    def _by_compiled(self, batch: Batch) -> list[Out] | None:
+        """Return the output of the compiled form; None if Python must call the function."""
+        results = None if self._compiled is None else self._compiled.results(batch)
+        output = self.ctx.outputs.get(MAIN)
+        if results is None or output is None:
+            return None if results is None else []
+        made, origins = results
+        schema, indices = output.schema, pa.array(origins)
+        if self._keeps is not None:
+            before = batch.column(self._keeps).take(indices)
+            try:
+                check_kept(self.ctx, self._keeps, before, made.column(self._keeps), origins.__getitem__)
+            except UserFunctionError:
+                assert self._compiled is not None
+                self._compiled.leave()
+                return None
+        hidden = [batch.column(name).take(indices) for name in schema.names[made.num_columns :]]
+        whole = pa.RecordBatch.from_arrays([*made.columns, *hidden], schema=schema)
+        most = max(1, self._most_rows(batch))
+        return [Out(whole.slice(start, most)) for start in range(0, whole.num_rows, most)]
+
+    def _most_rows(self, batch: Batch) -> int:
+        """Return the maximum number of rows of an output batch."""
+        rows: int = batch.num_rows
+        return rows
 
     def _emit(
         self, made: list[Any], batch: Batch, rows: list[Any], origins: list[int] | None
@@ -128,7 +175,7 @@ class _RecordOperator(RichFunctionOperator):
 class MapOperator(_RecordOperator):
     """Emits one record for each input record."""
 
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+    def _by_python(self, batch: Batch) -> Iterator[Out]:
         fn, rows = self._fn, rows_of(batch, self._record)
         made: list[Any] = []
         add = made.append
@@ -143,7 +190,10 @@ class MapOperator(_RecordOperator):
 class FlatMapOperator(_RecordOperator):
     """Emits any number of records for each input record, in batches of a bounded size."""
 
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+    def _most_rows(self, batch: Batch) -> int:
+        return self.ctx.batch_rows
+
+    def _by_python(self, batch: Batch) -> Iterator[Out]:
         rows, most = rows_of(batch, self._record), self.ctx.batch_rows
         made: list[Any] = []
         origins: list[int] = []

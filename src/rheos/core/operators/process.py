@@ -48,7 +48,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rheos.core.compiler.eligibility import NO_COMPILER, Refusal
+from rheos.core.compiler.eligibility import Refusal, summary_of
 from rheos.core.graph.batch_functions import KeyedBatchFunction
 from rheos.core.graph.compilation import MethodText, compiled_mark
 from rheos.core.graph.nodes import Order
@@ -111,11 +111,7 @@ class ProcessSpec(KeyedFunctionSpec):
 
     def _form(self) -> str:
         """Return whether the function is compiled, or the reason why it is not."""
-        if compiled_mark(self.fn) is not None or isinstance(self.automatic, Mapping):
-            return "; compiled"
-        if self.automatic is None or self.automatic == NO_COMPILER:
-            return ""
-        return f"; interpreted: {self.automatic}"
+        return "; compiled" if compiled_mark(self.fn) is not None else summary_of(self.automatic)
 
 
 def core_of(ctx: OperatorContext, spec: ProcessSpec) -> ProcessCore:

@@ -1,0 +1,74 @@
+"""Decides whether the interpreted or the compiled form of an unmarked function makes the next calls.
+
+The function is interpreted at first. After enough rows it is compiled in another thread. Compiled code
+is left if an object from outside the function changes, such as a global, or if batches become small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rheos.core.compiler.kernel import compiled_loop
+from rheos.core.operators.compiled_loops import CompiledCode
+from rheos.core.operators.contract import OperatorContext
+from rheos.core.protocol.ports import Completion
+
+ENOUGH_ROWS = 100_000
+"""Number of rows, in large batches, after which a function is compiled. That costs seconds, so it must
+not happen in jobs that end soon."""
+
+_LARGE_BATCH = 256
+"""Number of rows from which on a batch costs less in compiled code, whose calls have a fixed cost."""
+
+_SMALL_BATCHES = 1000
+"""Number of successive smaller batches after which a function is interpreted again."""
+
+
+class FormChoice:
+    """The choice for one function of one subtask. `write` writes the loops of the function."""
+
+    def __init__(self, ctx: OperatorContext, write: Callable[[], CompiledCode]) -> None:
+        self._ctx = ctx
+        self._write = write
+        self._code: CompiledCode | None = None
+        self._work: Completion[CompiledCode | None] | None = None
+        self._rows_left: int | None = ENOUGH_ROWS
+        """Number of rows until the function is compiled; None if that is under way or done, or if it
+        remains interpreted."""
+        self._small_batches = 0
+        """Number of small batches since the last large one."""
+
+    def code(self, rows: int = 0) -> CompiledCode | None:
+        """Return the code that makes the next calls; None if the interpreted form makes them. `rows` is
+        the number of rows that have arrived for them."""
+        self._small_batches = 0 if rows >= _LARGE_BATCH else self._small_batches + (rows > 0)
+        if self._code is not None:
+            small = self._small_batches >= _SMALL_BATCHES
+            if small or not self._code.holds():
+                self.leave(again=small)
+        elif self._work is not None and self._work.done():
+            code, self._work = self._work.result(), None
+            if code is not None and code.holds():
+                self._code = code
+        elif self._rows_left is not None and rows >= _LARGE_BATCH:
+            self._rows_left -= rows
+            if self._rows_left <= 0:
+                self._rows_left = None
+                self._work = self._ctx.io.aside(self._compile)
+        return self._code
+
+    def leave(self, *, again: bool = False) -> None:
+        """Interpret the function from now on. If `again`, it may be compiled once more."""
+        self._code = None
+        self._rows_left = ENOUGH_ROWS if again else None
+
+    def _compile(self) -> CompiledCode | None:
+        """Compile the function, in another thread. Return None if that is not possible."""
+        try:
+            code = self._write()
+            for loop in code.loops.values():
+                compiled_loop(loop, self._ctx.program.code_folder)
+        except Exception:
+            # Nobody has asked for the compiled form, so no failure of the compiler is the user's error.
+            return None
+        return code
