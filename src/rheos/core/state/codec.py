@@ -159,6 +159,13 @@ class ValueCodec:
             hint=f"assign values of the declared type, or change the declaration of {self._name!r}",
         )
 
+    def decode_all(self, data: Sequence[bytes]) -> list[Any]:
+        """Return the value of each of the bytes, as `decode` does."""
+        try:
+            return [*map(self._decode, data)]
+        except Exception:
+            return [*map(self.decode, data)]
+
     def decode(self, data: bytes) -> Any:
         """Return the value. Raise UnrestorableError if the bytes are not of the declared type."""
         try:

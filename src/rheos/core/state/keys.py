@@ -99,6 +99,10 @@ class KeyCodec:
                 hint=error.hint,
             ) from None
 
+    def decode_all(self, data: Sequence[bytes]) -> list[Key]:
+        """Return the key of each of the bytes, as `decode` does."""
+        return [*map(self.decode if self._floats else self._decoder.decode, data)]
+
     def decode(self, data: bytes) -> Key:
         key = self._decoder.decode(data)
         if not self._floats:

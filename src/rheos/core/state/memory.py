@@ -14,7 +14,7 @@ from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.expiry import Expiry, Sweeper
 from rheos.core.state.keys import KeyCodec
 from rheos.core.state.memory_tables import MemoryListTable, MemoryMapTable, MemoryValueTable, StateTable
-from rheos.core.state.parts import merged, row_part
+from rheos.core.state.parts import row_part
 from rheos.core.state.rocksdb.backend import tables_of_files
 from rheos.core.state.rocksdb.files import FILES
 from rheos.core.state.scope import KeyScope
@@ -97,9 +97,7 @@ class MemoryBackend(KeyedStateBackend):
 
     def _restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
         for name, table in self._tables.items():
-            decode = self._keys.decode
-            entries = merged(restored.get(name, ()))
-            table.load((decode(key), namespace, value) for key, namespace, value in entries)
+            table.restore(restored.get(name, ()), self._keys)
         if self._timers is not None:
             self._timers.restore(restored)
 

@@ -10,11 +10,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from rheos.core.protocol.snapshots import PartMode
 from rheos.core.state.codec import ValueCodec
 from rheos.core.state.expiry import PIECE, Expiry
-from rheos.core.state.keys import Key
-from rheos.core.state.parts import PLACE, DeltaChain, Entries
+from rheos.core.state.keys import Key, KeyCodec
+from rheos.core.state.parts import PLACE, DeltaChain, Entries, merged, values_by_key
 from rheos.core.state.stamps import list_codec, value_codec
 from rheos.core.state.stores import ABSENT
 
@@ -80,8 +82,14 @@ class StateTable(ABC):
         """Forget all keys. Handles keep references to the dicts, so these are emptied."""
 
     @abstractmethod
-    def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
-        """Add restored entries, sorted by key and namespace within each key."""
+    def restore(self, tables: Iterable[pa.Table], keys: KeyCodec) -> None:
+        """Add the entries of a restored state, whose parts are these tables in their order."""
+
+
+def _entries(tables: Iterable[pa.Table], keys: KeyCodec) -> Iterator[tuple[Key, bytes, bytes]]:
+    """Yield restored entries, sorted by key and namespace within each key."""
+    for key, namespace, value in merged(tables):
+        yield keys.decode(key), namespace, value
 
 
 def _encoded_later(
@@ -166,10 +174,8 @@ class MemoryValueTable(StateTable):
             del self.values[key]
             self.dirty.add(key)
 
-    def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
-        decode = self.codec.decode
-        for key, _, data in entries:
-            self.values[key] = decode(data)
+    def restore(self, tables: Iterable[pa.Table], keys: KeyCodec) -> None:
+        self.values.update(values_by_key(tables, keys, self.codec.decode_all))
 
 
 class MemoryListTable(StateTable):
@@ -280,8 +286,8 @@ class MemoryListTable(StateTable):
         self.rewritten.clear()
         self._written.clear()
 
-    def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
-        for key, _, data in entries:
+    def restore(self, tables: Iterable[pa.Table], keys: KeyCodec) -> None:
+        for key, _, data in _entries(tables, keys):
             self.values.setdefault(key, []).extend(self.codec.decode(data))
 
 
@@ -374,7 +380,7 @@ class MemoryMapTable(StateTable):
         self.values.clear()
         self.changed.clear()
 
-    def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
+    def restore(self, tables: Iterable[pa.Table], keys: KeyCodec) -> None:
         item_of, value_of = self.item.decode, self.value.decode
-        for key, namespace, data in entries:
+        for key, namespace, data in _entries(tables, keys):
             self.values.setdefault(key, {})[item_of(namespace)] = value_of(data)

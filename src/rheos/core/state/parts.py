@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.snapshots import PartMode, SnapshotPart, StateKind, WrittenChain
@@ -146,6 +147,26 @@ def row_table(codec: KeyCodec, max_parallelism: int, entries: Entries) -> pa.Tab
         schema=ROWS,
     )
     return table.sort_by([(name, "ascending") for name in ("key_group", "key", "namespace")])
+
+
+def values_by_key(
+    tables: Iterable[pa.Table], keys: KeyCodec, decode_all: Callable[[Sequence[bytes]], list[Any]]
+) -> dict[Key, Any]:
+    """Return the merged values of a state without namespaces, decoded. `merged` sorts its rows, and
+    takes three times as long."""
+    found: dict[Key, Any] = {}
+    for table in tables:
+        there = table.column("key")
+        stored = table.column("value")
+        if stored.null_count:
+            is_null = stored.is_null()
+            for key in keys.decode_all(there.filter(is_null).to_pylist()):
+                found.pop(key, None)
+            kept = pc.invert(is_null)
+            there, stored = there.filter(kept), stored.filter(kept)
+        values = decode_all(stored.to_pylist())
+        found.update(zip(keys.decode_all(there.to_pylist()), values, strict=True))
+    return found
 
 
 def merged(tables: Iterable[pa.Table]) -> list[tuple[bytes, bytes, bytes]]:

@@ -59,6 +59,10 @@ class StampedCodec(ValueCodec):
         encoded = super().encode([value for _, value in values], keys)
         return [stamped(stamp, data) for (stamp, _), data in zip(values, encoded, strict=True)]
 
+    def decode_all(self, data: Sequence[bytes]) -> list[Any]:
+        values = super().decode_all([*map(value_of, data)])
+        return list(zip(map(stamp_of, data), values, strict=True))
+
     def decode(self, data: bytes) -> tuple[int, Any]:
         return stamp_of(data), super().decode(value_of(data))
 
@@ -72,6 +76,9 @@ class StampedListCodec(ValueCodec):
             stamped_list([stamp for stamp, _ in pairs], data)
             for pairs, data in zip(values, encoded, strict=True)
         ]
+
+    def decode_all(self, data: Sequence[bytes]) -> list[Any]:
+        return [*map(self.decode, data)]
 
     def decode(self, data: bytes) -> list[tuple[int, Any]]:
         # A truncated segment raises here, before its elements are decoded.

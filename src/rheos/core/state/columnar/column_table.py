@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+import pyarrow as pa
 
 from rheos.core.state.columnar.column import StateColumn
 from rheos.core.state.columnar.keys import SlotKeys
-from rheos.core.state.keys import Key
+from rheos.core.state.keys import KeyCodec
 from rheos.core.state.memory_tables import Frozen, MemoryValueTable, StateTable
-from rheos.core.state.parts import Entries
+from rheos.core.state.parts import Entries, values_by_key
 from rheos.core.state.slots import Slots
 
 
@@ -91,13 +92,9 @@ class ColumnTable(StateTable):
     def forget(self) -> None:
         self._column.reset()
 
-    def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
+    def restore(self, tables: Iterable[pa.Table], keys: KeyCodec) -> None:
         column = self._column
-        decode = column.codec.decode
-        keys, values = [], []
-        for key, _, data in entries:
-            keys.append(key)
-            values.append(decode(data))
-        slots = self._keys.slots_of(keys)
+        values = values_by_key(tables, keys, column.codec.decode_all)
+        slots = self._keys.slots_of(list(values))
         column.grow(len(self._keys))
-        column.load(slots, values)
+        column.load(slots, list(values.values()))
