@@ -35,6 +35,7 @@ from rheos.core.compiler.kernel import Typing
 from rheos.core.compiler.values import EmittedType
 from rheos.core.graph.batch_functions import KeyedBatchFunction
 from rheos.core.graph.nodes import Node, StreamType
+from rheos.core.operators.call import CallSpec
 from rheos.core.operators.filter_function import FilterFunctionSpec
 from rheos.core.operators.map import MapSpec
 from rheos.core.operators.process import ProcessSpec
@@ -111,7 +112,7 @@ def _run(file: Path) -> None:
 
 def _refusal(node: Node, types: list[StreamType]) -> Refusal | None:
     spec = node.spec
-    if isinstance(spec, MapSpec | FilterFunctionSpec):
+    if isinstance(spec, MapSpec | FilterFunctionSpec | CallSpec):
         return spec.automatic if isinstance(spec.automatic, Refusal) else None
     if not isinstance(spec, ProcessSpec):
         return Refusal(f"functions of {spec.kind} are not compiled", node.site)

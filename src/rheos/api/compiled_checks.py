@@ -8,12 +8,10 @@ from typing import Any
 from rheos.api.function_typing import DeclaredOutput
 from rheos.api.program import Program
 from rheos.core.compiler.eligibility import Refusal, compilable_methods
-from rheos.core.compiler.forms import FunctionForm
 from rheos.core.compiler.kernel import Typing
 from rheos.core.compiler.values import EmittedType
 from rheos.core.graph.compilation import MethodText, compiled_mark
 from rheos.core.graph.nodes import MAIN, StreamType
-from rheos.core.operators.automatic_rows import row_typing
 from rheos.core.operators.compiled_start import check_compiles
 
 
@@ -40,11 +38,7 @@ def check_compiled(
     return compilable_methods(fn, typing) if automatic else None
 
 
-def automatic_form(
-    program: Program, fn: Any, type: StreamType, record: Any, output: EmittedType, form: FunctionForm
-) -> dict[str, MethodText] | Refusal | None:
-    """Return the source of a function of one record if it can be compiled, or the reason why it cannot.
+def automatic_form(program: Program, fn: Any, typing: Typing) -> dict[str, MethodText] | Refusal | None:
+    """Return the source of a function without state if it can be compiled, or the reason why it cannot.
     Return None if functions of this program are not compiled."""
-    if not program.compiles:
-        return None
-    return compilable_methods(fn, row_typing(type.schema, record, output, form))
+    return compilable_methods(fn, typing) if program.compiles else None

@@ -24,7 +24,7 @@ from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.nodes import StreamType
 from rheos.core.graph.types import empty_frame
 from rheos.core.graph.validate import check_columns, unknown_column
-from rheos.core.operators.automatic_rows import value_type
+from rheos.core.operators.automatic_rows import row_typing, value_type
 from rheos.core.operators.explode import ExplodeSpec, exploded
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.filter_function import FilterFunctionSpec
@@ -72,8 +72,9 @@ class ExpressionMethods(Stream):
                     hint=f"call it twice: .filter({function_name(fn)}).filter(...)",
                 )
             check_callable(fn, "filter", ["a record"])
-            record, decides = input_record(fn, self.schema), value_type(pa.bool_())
-            automatic = automatic_form(self._at.program, fn, self._type, record, decides, PREDICATE)
+            record = input_record(fn, self.schema)
+            typing = row_typing(self.schema, record, value_type(pa.bool_()), PREDICATE)
+            automatic = automatic_form(self._at.program, fn, typing)
             spec = FilterFunctionSpec(fn, record, automatic)
             return self._at.then(spec, name, self.schema, self._type.record).stream
 

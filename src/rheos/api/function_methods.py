@@ -23,6 +23,7 @@ from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.connected_functions import ProcessFunction
 from rheos.core.graph.functions import AsyncFunction
 from rheos.core.graph.nodes import MAIN, Spec
+from rheos.core.operators.automatic_rows import row_typing
 from rheos.core.operators.map import MapSpec
 from rheos.core.operators.map_batches import MapBatchesSpec
 from rheos.core.operators.plain_process import PlainProcessSpec
@@ -94,7 +95,8 @@ class FunctionMethods(Stream):
             record = input_record(fn, self.schema)
             declared = output_type(fn, returns, method=kind, many=flat)
             emits, form = EmittedType(*declared), FLAT_MAP if flat else MAP
-            automatic = automatic_form(self._at.program, fn, self._type, record, emits, form)
+            typing = row_typing(self.schema, record, emits, form)
+            automatic = automatic_form(self._at.program, fn, typing)
             spec = MapSpec(fn, flat, record, automatic=automatic)
             return self._add_operator(spec, name, declared)
 

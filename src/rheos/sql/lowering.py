@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.api.changelogs import added_table
+from rheos.api.compiled_checks import automatic_form
 from rheos.api.streams import DataStream
 from rheos.connectors.collection import CollectionSource
 from rheos.core import aggregates as agg
@@ -19,11 +20,14 @@ from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_BEFORE, Change
 from rheos.core.graph.nodes import MAIN, Order, StreamType
 from rheos.core.graph.types import from_polars
 from rheos.core.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
+from rheos.core.operators.automatic_rows import column_typing
+from rheos.core.operators.call import CallForm
 from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.changelog.top_n import RANK
 from rheos.core.operators.map_batches import MapBatchesSpec
 from rheos.core.operators.over.changelog_over import OverSpec
 from rheos.core.operators.over.event_time_over import EventTimeOver, label
+from rheos.sql.functions import FoldFunction
 from rheos.sql.grouped_plans import (
     Aggregate,
     Dedup,
@@ -170,9 +174,15 @@ class Lowering:
     def called(self, plan: CallPlan) -> DataStream:
         stream = self.stream(plan.input)
         made = from_polars(pl.Schema({column.name: column.type for column in plan.columns}))
-        schema = stream.schema.append(made.field(plan.spec.column))
+        result = made.field(plan.spec.column)
+        schema = stream.schema.append(result)
         name = f"call({function_name(plan.spec.fn)})"
-        made = stream.transformation.then(plan.spec, name, schema)
+        spec = plan.spec
+        if spec.form is CallForm.VALUES and not isinstance(spec.fn, FoldFunction):
+            typing = column_typing(stream.schema, spec.arguments, spec.takes_null, result)
+            automatic = automatic_form(stream.transformation.program, spec.fn, typing)
+            spec = replace(spec, automatic=automatic)
+        made = stream.transformation.then(spec, name, schema)
         return DataStream.at(made.with_changes(plan.changes))
 
     def windowed(self, plan: WindowedRows) -> DataStream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -11,9 +12,11 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
+from rheos.core.compiler.eligibility import Refusal, compilable_methods
 from rheos.core.errors import RheosError
 from rheos.core.operators import form_choice
-from rheos.core.operators.automatic_rows import AutomaticRows
+from rheos.core.operators.automatic_rows import AutomaticRows, column_typing
+from rheos.core.operators.call import CallForm, CallSpec
 from rheos.core.protocol.elements import WatermarkMark
 from rheos.core.protocol.types import schema_of
 from rheos.testing.harness import OperatorExample, replay
@@ -175,6 +178,43 @@ def test_drawn_functions_have_the_same_results(seed: int, returns: Any, forms: F
         "bool": lambda rows: rows.filter(fn),
     }
     both(made[returns], forms, seed=seed)
+
+
+def grade(a: int, b: int | None, x: float) -> str | None:
+    if b is None:
+        return None if x > 1 else "none"
+    return f"{a % 5}-{b}" if x == x else "unknown"
+
+
+@pytest.mark.parametrize(
+    ("fn", "arguments", "result"),
+    [
+        (grade, ("a", "b", "x"), pa.string()),
+        (lambda y: y * 2 if y < 0.5 else 1.0, ("y",), pa.float64()),
+        (lambda x: math.floor(x) if x > -50 else 0, ("x",), pa.int64()),
+        (lambda first, second: first + second + 1, ("k", "k"), pa.int64()),
+    ],
+)
+def test_functions_of_columns_have_the_same_results(
+    fn: Any, arguments: tuple[str, ...], result: pa.DataType, forms: Forms
+) -> None:
+    def called(rows: Any) -> Any:
+        field = pa.field("made", result)
+        typing = column_typing(rows.schema, arguments, ("b",), field)
+        automatic = compilable_methods(fn, typing)
+        assert not isinstance(automatic, Refusal)
+        spec = CallSpec("made", fn, arguments, CallForm.VALUES, ("b",), automatic)
+        return rows.transformation.then(spec, "call", rows.schema.append(field)).stream
+
+    both(called, forms)
+
+
+def test_functions_of_sql_are_compiled() -> None:
+    env = rh.Environment(1)
+    env.register("rows", env.from_source(rh.collection(drawn_rows(1, 3), schema=Drawn)))
+    env.register_function("grade", grade)
+    env.sql("SELECT grade(a, b, x) AS found FROM rows").collect("found")
+    assert "of a, b, x; compiled" in env.explain()
 
 
 def test_explain_names_the_form_of_each_function() -> None:

@@ -6,7 +6,7 @@ whole batch, so Python decides whether it is an error. From then on the function
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.compiler.eligibility import Refusal
-from rheos.core.compiler.forms import RESULT, FunctionForm
+from rheos.core.compiler.forms import OF_COLUMNS, RESULT, FunctionForm
 from rheos.core.compiler.kernel import Typing
 from rheos.core.compiler.values import EmittedType
 from rheos.core.errors import UserFunctionError
@@ -48,6 +48,30 @@ def row_typing(
 ) -> Typing:
     """Return the typing of a function that takes one record. `schema` has the columns of the input."""
     return Typing(visible(schema), (), record, event_time=False, outputs={MAIN: output}, form=form)
+
+
+def column_typing(
+    schema: pa.Schema, arguments: Sequence[str], takes_null: Sequence[str], result: pa.Field
+) -> Typing:
+    """Return the typing of a function that takes values of columns, and returns one value.
+
+    Args:
+        schema: Columns of the input.
+        arguments: Column of each parameter.
+        takes_null: Columns that may be null in rows for which the function is called.
+        result: Field of the values that the function returns.
+    """
+    fields = [schema.field(name) for name in dict.fromkeys(arguments)]
+    fields = [each if each.name in takes_null else each.with_nullable(False) for each in fields]
+    return Typing(
+        pa.schema(fields),
+        (),
+        None,
+        event_time=False,
+        outputs={MAIN: value_type(result.type, nullable=result.nullable)},
+        form=OF_COLUMNS,
+        arguments=tuple(arguments),
+    )
 
 
 class AutomaticRows:

@@ -25,7 +25,7 @@ check_example(
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import reduce
 from typing import Any, ClassVar, assert_never
@@ -34,9 +34,17 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rheos.core.compiler.eligibility import summary_of
+from rheos.core.compiler.forms import RESULT
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.contract import Operator, OperatorContext, Out, RowSpec
+from rheos.core.operators.automatic_rows import (
+    Automatic,
+    AutomaticRows,
+    automatic_rows,
+    column_typing,
+)
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowSpec
 from rheos.core.operators.records import UserRaised, is_single, not_iterable, user_error, wrong_type
 from rheos.core.operators.returned_columns import given_columns
 from rheos.core.operators.rich_function import RichFunctionOperator
@@ -70,6 +78,7 @@ class CallSpec(RowSpec):
     form: CallForm
     takes_null: tuple[str, ...] = ()
     """Arguments of value functions that may be null."""
+    automatic: Automatic = None
 
     kind: ClassVar[str] = "call"
     takes_changes: ClassVar[bool] = True
@@ -77,8 +86,12 @@ class CallSpec(RowSpec):
     def operator(self, ctx: OperatorContext) -> Operator:
         return CallOperator(ctx, self)
 
+    def interpreted(self) -> OperatorSpec:
+        return replace(self, automatic=None)
+
     def summary(self) -> str:
-        return f"{self.column} of {', '.join(self.arguments) or 'nothing'}"
+        of = ", ".join(self.arguments) or "nothing"
+        return f"{self.column} of {of}{summary_of(self.automatic)}"
 
 
 class CallOperator(RichFunctionOperator):
@@ -88,7 +101,12 @@ class CallOperator(RichFunctionOperator):
         super().__init__(ctx, spec.fn)
         self._spec = spec
         self._name = getattr(spec.fn, "__name__", type(spec.fn).__name__)
-        self._output = ctx.outputs.get(MAIN)
+        self._output = output = ctx.outputs.get(MAIN)
+        self._compiled: AutomaticRows | None = None
+        if output is not None and spec.automatic is not None:
+            field, columns = output.schema.field(spec.column), ctx.ports[0].schema
+            typing = column_typing(columns, spec.arguments, spec.takes_null, field)
+            self._compiled = automatic_rows(ctx, self._fn, spec.automatic, typing)
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         if self._output is None or not batch.num_rows:
@@ -109,6 +127,10 @@ class CallOperator(RichFunctionOperator):
         spec, fn = self._spec, self._fn
         there = _complete_rows(batch, [name for name in spec.arguments if name not in spec.takes_null])
         called = batch if there is None else batch.filter(there)
+        results = None if self._compiled is None else self._compiled.results(called)
+        if results is not None:
+            compiled: pa.Array = results[0].column(RESULT)
+            return compiled if there is None else _placed(compiled, there)
         values = [read_column(called, name) for name in spec.arguments]
         rows: Sequence[Any] = list(zip(*values, strict=True)) if values else [()] * called.num_rows
         given: list[Any] = []
