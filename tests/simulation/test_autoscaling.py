@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -80,10 +81,13 @@ class Loaded:
     def run(self, world: World, then: dict[float, Callable[[], Any]] | None = None) -> None:
         """Run to the end; call `then` at each of its seconds."""
         for at_s, happens in sorted((then or {}).items()):
-            self._until(world, lambda at_s=at_s: world.clock.monotonic_us() >= at_s * 1e6)
+            self._until(world, partial(self._has_reached, world, at_s))
             happens()
         self._until(world, lambda: False)
         assert world.run().status.state is JobState.FINISHED
+
+    def _has_reached(self, world: World, at_s: float) -> bool:
+        return world.clock.monotonic_us() >= at_s * 1e6
 
     def _until(self, world: World, reached: Callable[[], bool]) -> None:
         def looked() -> bool:
@@ -145,11 +149,11 @@ def test_status_and_decisions_show_the_reason_of_a_rescale(loaded: Make) -> None
     scaling = world.status().scaling
     assert scaling is not None
     assert (scaling.state, str(scaling.bounds)) == ("at_bound", "1 to 2")
-    assert scaling.last_change == "1 to 2: its slots were idle 0% of the time"
+    assert scaling.last_change == "1 to 2: its load was 100%"
     asked = [line for line in world.master.decisions() if "SavepointRequested" in line]
     assert len(asked) == 1
     assert "parallelism=2" in asked[0]
-    assert "why=its slots were idle 0% of the time" in asked[0]
+    assert "why=its load was 100%" in asked[0]
 
 
 def test_parallelism_follows_lost_and_returning_slots(loaded: Make) -> None:

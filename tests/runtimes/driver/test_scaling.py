@@ -13,6 +13,7 @@ from rheos.runtimes.driver.scaling import (
     FIRST_RETRY_MS,
     NARROW_AFTER_MS,
     NO_GAIN_FOR_MS,
+    OVERLOADED_FOR_MS,
     SETTLE_MS,
     SPARE,
     TARGET,
@@ -40,6 +41,8 @@ class Plant:
     most_rows: float = float("inf")
     """That the job takes, however wide: what is outside sets the pace."""
     knows_lag: bool = False
+    small_runs: bool = False
+    """Whether slots make small runs all the time, so that they are always busy."""
     fails: Callable[[float], bool] = lambda s: False
     """Whether a rescale at that second fails."""
     rescale_s: int = 2
@@ -72,10 +75,11 @@ class Plant:
         if self.noise is not None:
             share *= self.noise.uniform(0.9, 1.1)
         load = SlotLoad(
-            [share] * self.parallelism,
+            [1.0 if self.small_runs else share] * self.parallelism,
             taken,
             round(self.waiting) if self.knows_lag else None,
             self.slots(self.second),
+            [share] * self.parallelism if self.small_runs else [],
         )
         change = self.controller.observe(load, self.second * 1000)
         self.states.append(self.controller.state)
@@ -122,8 +126,8 @@ def test_parallelism_rises_with_the_load() -> None:
     job = plant(lambda s: 1_000 if s < 100 else 3_200, knows_lag=True).run(400)
     assert job.seen == [2, 4]
     at, change = job.asked[0]
-    assert 100 < at <= 100 + WIDEN_AFTER_MS // 1000 + 1
-    assert change.why == "its slots were idle 15% of the time, 8,400 rows are waiting"
+    assert 100 < at <= 100 + OVERLOADED_FOR_MS // 1000 + 1
+    assert change.why == "its load was 100%, 6,000 rows are waiting"
     assert job.waiting == 0.0
 
 
@@ -211,6 +215,64 @@ def test_the_next_step_waits_until_the_attempt_has_settled() -> None:
     job = plant(lambda s: 50_000, most=64, slots=lambda s: 64).run(600)
     for (before, _), (after, _) in pairwise(job.asked):
         assert after - before >= (SETTLE_MS + WIDEN_AFTER_MS) // 1000 + job.rescale_s
+
+
+def test_a_growing_backlog_raises_parallelism_earlier() -> None:
+    """The longer the controller waits, the later are the rows that wait."""
+    known, unknown = (
+        plant(lambda s: 300 if s < 100 else 3_000, begin=1, knows_lag=knows).run(300)
+        for knows in (True, False)
+    )
+    (at_known, _), (at_unknown, _) = known.asked[0], unknown.asked[0]
+    assert at_known - 100 <= OVERLOADED_FOR_MS // 1000
+    assert at_unknown - at_known >= 2
+
+
+def test_a_short_peak_with_a_backlog_does_not_raise_parallelism() -> None:
+    job = plant(lambda s: 2_500 if s % 60 < 3 else 1_000, knows_lag=True).run(3_600)
+    assert job.asked == []
+
+
+# --- small runs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("knows_lag", [False, True])
+def test_a_job_with_few_rows_and_small_runs_gets_one_slot(knows_lag: bool) -> None:
+    """Invariant AS5. A buffer timeout of 0 keeps all slots busy, with a tenth of what they can do."""
+    job = plant(lambda s: 200, begin=2, small_runs=True, knows_lag=knows_lag).run(3_600)
+    assert job.seen == [2, 1]
+    ((at, change),) = job.asked
+    assert at >= (SETTLE_MS + NARROW_AFTER_MS) // 1000
+    assert change.why == "its load was at most 10% for 60 s"
+
+
+def test_a_job_with_small_runs_gets_more_slots_before_they_are_full() -> None:
+    """Each second has 1 % more rows. One slot is enough for 1,000."""
+    job = plant(lambda s: 200 * 1.01 ** max(s - 600, 0), begin=1, small_runs=True).run(770)
+    ((at, change),) = job.asked
+    assert change.parallelism == 2
+    assert job.comes(at) < SLOT_ROWS_PER_S
+
+
+@pytest.mark.parametrize("load", range(100, 8_000, 1_580))
+@pytest.mark.parametrize("begin", [1, 8])
+def test_small_runs_settle_under_any_constant_load(load: int, begin: int) -> None:
+    """Invariant AS4."""
+    job = plant(lambda s: float(load), begin=begin, small_runs=True, noise=Random(load)).run(1_800)
+    steps = [after > before for before, after in pairwise(job.seen)]
+    assert steps == sorted(steps, reverse=True), job.seen
+    assert job.widths[-1][0] < 900
+
+
+def test_a_backlog_counts_all_time_in_which_slots_were_busy() -> None:
+    """Invariant AS5. The estimated fixed cost is wrong: the slots cannot do more."""
+    controller = ScalingController(ScalingBounds(1, 8))
+    controller.began(2, 0)
+    changes = [
+        controller.observe(SlotLoad([1.0] * 2, 900.0, 200 * second, 8, [0.1] * 2), second * 1000)
+        for second in range(30)
+    ]
+    assert [change.parallelism for change in changes if change is not None][:1] == [4]
 
 
 def test_parallelism_without_gain_is_not_raised_repeatedly() -> None:

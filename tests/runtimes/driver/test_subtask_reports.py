@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +12,7 @@ from rheos.core.metrics.model import MetricsReport
 from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.control import Progress, Totals
 from rheos.core.protocol.ids import Attempt, JobId
+from rheos.core.protocol.readings import Reading
 from rheos.runtimes.driver.metrics_keeper import JobTotals, MetricsKeeper, SummedCounts
 from rheos.runtimes.driver.subtask_reports import SubtaskReports
 from rheos.runtimes.job import JobState, JobStatus
@@ -124,3 +127,19 @@ def test_rows_of_a_lost_attempt_are_counted_once() -> None:
         totals.count(0, Totals({OPERATORS[0]: 1}))
     assert [status.records_in for status in totals.operators()] == [15] * len(OPERATORS)
     assert (len(reports.all()), reports.all()[0].before) == (1, None)
+
+
+def test_needed_shares_exclude_waits_for_a_core_and_the_fixed_cost() -> None:
+    reports = SubtaskReports(PLAN)
+    reports.begin(2)
+    for second in (1, 2):
+        for subtask, fixed_ms in enumerate((300, 0)):
+            readings = [
+                Reading(f.FIXED_COST.name, (), second * fixed_ms),
+                Reading(f.CORE_WAIT.name, (), second * 150),
+            ]
+            made = report(subtask, second * 1_000_000, 0, 0)
+            assert reports.take(msgspec.structs.replace(made, readings=readings), 0, 0)
+            assert reports.needed_shares() == [] or second == 2
+    assert reports.shares() == [0.75, 0.75]
+    assert reports.needed_shares() == pytest.approx([0.3, 0.6])

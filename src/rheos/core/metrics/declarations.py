@@ -266,6 +266,18 @@ SLOT_BLOCKED = _counter(
     "time for which the slot was blocked, because its work had no credit",
     "backPressuredTimeMsPerSecond",
 )
+CORE_WAIT = _counter(
+    "slot_core_wait_ms",
+    Unit.MS,
+    Scope.SUBTASK,
+    "part of `slot_busy_ms` in which the slot's thread waited for a core, as other threads ran",
+)
+FIXED_COST = _counter(
+    "slot_fixed_cost_ms",
+    Unit.MS,
+    Scope.SUBTASK,
+    "part of `slot_busy_ms` for the fixed cost of small runs, which falls if a run takes more rows",
+)
 CPU = _counter(
     "cpu_ms", Unit.MS, Scope.SUBTASK, "processor time of the worker, all threads", "Status.JVM.CPU.Time"
 )

@@ -17,6 +17,8 @@ from rheos.core.protocol.readings import Reading
 from rheos.core.task.batch_time import BatchTime, IntakeCounts
 from rheos.core.task.chain import ChainRunner
 from rheos.core.task.config import TaskConfig
+from rheos.core.task.core_waits import CoreWaits
+from rheos.core.task.fixed_cost import FixedCosts
 from rheos.core.task.pace import OBSERVE_EVERY_US, PaceController, SlotMeasurements, exchanges_on_path
 from rheos.core.task.traffic import SpentTime
 
@@ -24,13 +26,33 @@ from rheos.core.task.traffic import SpentTime
 class Pacing(ABC):
     """The pace of a slot. The engine calls `turned` after each turn of its loop."""
 
-    @abstractmethod
+    def __init__(self, chains: Sequence[tuple[ChainRunner, SpentTime]], thread: ThreadTimes) -> None:
+        self._costs = FixedCosts(chains)
+        self._waits = CoreWaits(thread)
+        self._turns_us = 0
+
     def turned(self, took_us: int, now_us: int) -> None:
         """Record a turn in which work was done."""
+        self._turns_us += took_us
+        self._costs.turned(took_us)
+        self._pace(took_us, now_us)
+
+    def readings(self) -> Iterator[Reading]:
+        """Return the chosen settings, the waits for a core, and the fixed cost of runs. Called once for
+        each report."""
+        rows = self._batch_rows()
+        share = self._waits.worked_share(self._turns_us)
+        yield Reading(f.CORE_WAIT.name, (), self._waits.total_us / 1000)
+        yield Reading(f.CHOSEN_ROWS.name, (), rows)
+        yield Reading(f.FIXED_COST.name, (), self._costs.total_us(rows, share) / 1000)
 
     @abstractmethod
-    def readings(self) -> Iterator[Reading]:
-        """Return the chosen settings."""
+    def _pace(self, took_us: int, now_us: int) -> None:
+        """Record a turn, and change the settings if it is time for that."""
+
+    @abstractmethod
+    def _batch_rows(self) -> int:
+        """Return the chosen maximum number of rows of a batch."""
 
 
 def pacing(
@@ -45,7 +67,7 @@ def pacing(
     if config.latency_us is None:
         return BatchPacing(chains, plan.parallelism, config, clock, thread)
     exchanges = exchanges_on_path(plan.edges)
-    return ObjectivePacing(config.latency_us, exchanges, [chain for chain, _ in chains], config, clock)
+    return ObjectivePacing(config.latency_us, exchanges, chains, config, clock, thread)
 
 
 class BatchPacing(Pacing):
@@ -59,16 +81,15 @@ class BatchPacing(Pacing):
         clock: Clock,
         thread: ThreadTimes,
     ) -> None:
-        self._thread = thread
-        self._had = thread()
-        self._busy_us = 0
+        super().__init__(chains, thread)
+        self._batch_waits = CoreWaits(thread)
         self._controller = BatchTime(len(chains), config.batch_rows, parallelism)
         self._chains = chains
         self._config = config
         self._next_us = clock.monotonic_us() + OBSERVE_EVERY_US
         self._set()
 
-    def turned(self, took_us: int, now_us: int) -> None:
+    def _pace(self, took_us: int, now_us: int) -> None:
         if now_us < self._next_us:
             return
         self._next_us = now_us + OBSERVE_EVERY_US
@@ -76,28 +97,21 @@ class BatchPacing(Pacing):
         taken = [
             IntakeCounts(of.rows_taken, of.batches_taken, spent.busy_us) for of, spent in self._chains
         ]
-        if self._controller.observe(taken, self._worked(sum(each.busy_us for each in taken))) != was:
+        if (
+            self._controller.observe(
+                taken, self._batch_waits.worked_share(sum(each.busy_us for each in taken))
+            )
+            != was
+        ):
             self._set()
-
-    def _worked(self, busy_us: int) -> float:
-        """Return the share of the chains' time since the last call in which they did not wait for a
-        core."""
-        had, busy_before_us = self._had, self._busy_us
-        self._had, self._busy_us = self._thread(), busy_us
-        busy_us -= busy_before_us
-        if had is None or self._had is None or busy_us <= 0:
-            return 1.0
-        queued_us, ran_us = self._had.queued_us - had.queued_us, self._had.ran_us - had.ran_us
-        # The thread may also have waited between its turns.
-        return min(max(busy_us - queued_us, ran_us) / busy_us, 1.0)
 
     def _set(self) -> None:
         config = replace(self._config, batch_rows=self._controller.rows)
         for chain, _ in self._chains:
             chain.configure(config)
 
-    def readings(self) -> Iterator[Reading]:
-        yield Reading(f.CHOSEN_ROWS.name, (), self._controller.rows)
+    def _batch_rows(self) -> int:
+        return self._controller.rows
 
 
 class ObjectivePacing(Pacing):
@@ -107,24 +121,26 @@ class ObjectivePacing(Pacing):
         self,
         objective_us: int,
         exchanges: int,
-        chains: Sequence[ChainRunner],
+        chains: Sequence[tuple[ChainRunner, SpentTime]],
         config: TaskConfig,
         clock: Clock,
+        thread: ThreadTimes,
     ) -> None:
+        super().__init__(chains, thread)
         self._controller = PaceController(objective_us, exchanges, config.batch_rows)
         self._objective_us = objective_us
-        self._chains = chains
+        self._chains = [chain for chain, _ in chains]
         self._config = config
         self._clock = clock
         self._next_us = clock.monotonic_us() + OBSERVE_EVERY_US
-        for chain in chains:
+        for chain in self._chains:
             chain.watch_sojourn()
         self._busy_us = 0
         self._turn_us = 0
         self._rows = 0
         self._set()
 
-    def turned(self, took_us: int, now_us: int) -> None:
+    def _pace(self, took_us: int, now_us: int) -> None:
         self._busy_us += took_us
         self._turn_us = max(self._turn_us, took_us)
         if now_us < self._next_us:
@@ -158,9 +174,12 @@ class ObjectivePacing(Pacing):
         for chain in self._chains:
             chain.configure(self._config)
 
+    def _batch_rows(self) -> int:
+        return self._controller.pace.batch_rows
+
     def readings(self) -> Iterator[Reading]:
+        yield from super().readings()
         pace = self._controller.pace
         yield Reading(f.LATENCY_OBJECTIVE.name, (), self._objective_us / 1000)
         yield Reading(f.LATENCY_FOUND.name, (), self._controller.found_us / 1000)
         yield Reading(f.CHOSEN_TIMEOUT.name, (), pace.buffer_timeout_us / 1000)
-        yield Reading(f.CHOSEN_ROWS.name, (), pace.batch_rows)

@@ -510,6 +510,7 @@ class Master:
             self._reports.records_per_s(),
             self._reports.lag_rows(),
             self._launcher.free_slots(),
+            self._reports.needed_shares(),
         )
 
     def _take(self, event: LauncherEvent) -> None:

@@ -1,13 +1,20 @@
 """The number of slots of a job, computed from its load, for `parallelism="auto"`. Pure.
 
 Every slot has a subtask of every operator, so the whole job is scaled. Once a second, the controller
-receives three values: the share of their time in which the slots worked or were blocked by others that
-worked (in the rest they were idle), the number of rows that the sources emitted and, if the sources
-know it, the number of rows that wait in them.
+receives four values: the share of their time in which the slots worked or were blocked by others that
+worked (in the rest they were idle), the part of it that their rows needed, the number of rows that the
+sources emitted and, if the sources know it, the number of rows that wait in them.
 
-- If the slots are busy (`FULL` of their time, on average over `WIDEN_AFTER_MS`), the job gets enough
-  slots to be busy for `TARGET` of it. If rows wait in the sources, it gets enough slots to process new
-  rows and the waiting ones within `CATCH_UP_S`. If the current slots will manage that, it waits.
+With a short buffer timeout slots make many small runs, and may be busy all the time with few rows. So
+the load is what the rows needed: the fixed cost of small runs is spare (`core/task/fixed_cost.py`), and
+so are waits for a core (`core/task/core_waits.py`). A run takes 1 / (1 - load) times its fixed cost, so
+latency is low until the load is almost `FULL`. If the sources have a backlog, the load is all of the
+time in which the slots were busy.
+
+- If the load is high (`FULL` on average over `WIDEN_AFTER_MS`), the job gets enough slots for a load of
+  `TARGET`. If rows wait in the sources, it gets enough slots to process new rows and the waiting ones
+  within `CATCH_UP_S`. If the current slots will manage that, it waits. If they certainly will not
+  (`OVERLOADED`, with a backlog that grows), the job gets more after `OVERLOADED_FOR_MS`.
 - If fewer slots would still have time left (`SPARE`), even for the highest recent load, it gets fewer.
   "Recent" means a minute. It is longer if a rescale takes long. It doubles each time that fewer slots
   soon proved to be too few.
@@ -24,6 +31,7 @@ Invariants:
 - AS3, there is no request until the last one is answered and its attempt has settled.
 - AS4, under a constant load no step reverts the one before. The same work never fills a slot after a
   step down, nor spares one after a step up, as SPARE < TARGET < FULL.
+- AS5, the load is at least what the rows needed, and nothing of it is spare during a backlog.
 """
 
 from __future__ import annotations
@@ -32,6 +40,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from math import ceil
 
 from rheos.runtimes.job import ScalingBounds
@@ -42,6 +51,9 @@ TARGET = 0.7
 SPARE = 0.6
 SETTLE_MS = 10_000
 WIDEN_AFTER_MS = 10_000
+OVERLOADED = 0.97
+OVERLOADED_FOR_MS = 5_000
+"""Time in ms for which the load must be `OVERLOADED`, longer than a short peak."""
 NARROW_AFTER_MS = 60_000
 MOST_PATIENCE_MS = 3_600_000
 SOON_MS = 600_000
@@ -72,6 +84,18 @@ class SlotLoad:
     """Number of rows that wait in the sources; None if it is unknown."""
     slots: int = 1_000_000
     """Number of slots available to the job, including its own."""
+    needed: Sequence[float] = ()
+    """The part of `shares` that the rows needed, without waits for a core and the fixed cost of small
+    runs. If empty, it is unknown."""
+
+    def has_backlog(self) -> bool:
+        """Return whether the sources have a backlog."""
+        return (self.lag_rows or 0) > self.rows_per_s * _BEHIND_S
+
+    def loads(self) -> list[float]:
+        """Return the load of each slot: 1 is all that it can do (AS5)."""
+        of = self.needed if self.needed and not self.has_backlog() else self.shares
+        return [min(each, 1.0) for each in of]
 
 
 class ScalingState(Enum):
@@ -162,9 +186,8 @@ class ScalingController:
     # --- the decision -----------------------------------------------------------------------------
 
     def _see(self, load: SlotLoad, now_ms: int) -> None:
-        shares = [min(share, 1.0) for share in load.shares]
-        mean = sum(shares) / len(shares)
-        self._seen.append(_Sample(now_ms, mean, max(shares), load.rows_per_s, load.lag_rows))
+        loads = load.loads()
+        self._seen.append(_Sample(now_ms, _mean(loads), max(loads), load.rows_per_s, load.lag_rows))
         while self._seen[0].at_ms < now_ms - max(self._patience(), WIDEN_AFTER_MS):
             self._seen.popleft()
 
@@ -174,6 +197,9 @@ class ScalingController:
         if self._is_outside() and self._in_bounds(self._parallelism, load) != self._parallelism:
             width = self._in_bounds(self._parallelism, load)
             return ScalingState.ASKED, WidthChange(width, f"its bounds are {self.bounds}")
+        overloaded = [seen for seen in self._seen if seen.at_ms > now_ms - OVERLOADED_FOR_MS]
+        if self._covers(OVERLOADED_FOR_MS, now_ms) and _are_overloaded(overloaded):
+            return self._wider(_mean([seen.mean for seen in overloaded]), overloaded, load, now_ms)
         lately = [seen for seen in self._seen if seen.at_ms > now_ms - WIDEN_AFTER_MS]
         if not self._covers(WIDEN_AFTER_MS, now_ms):
             return ScalingState.WATCHING, None
@@ -212,7 +238,7 @@ class ScalingController:
             self._patience_ms = twice_ms if soon else NARROW_AFTER_MS
             self._narrowed_ms = None
         self._before = rows_per_s, self._parallelism
-        why = f"its slots were idle {1 - mean:.0%} of the time"
+        why = f"its load was {mean:.0%}"
         why += f", {waiting:,} rows are waiting" if waiting else ""
         return ScalingState.ASKED, WidthChange(width, why)
 
@@ -233,7 +259,7 @@ class ScalingController:
             return ScalingState.STEADY, None
         self._narrowed_ms = now_ms
         self._no_gain_until_ms = 0
-        why = f"its slots were idle {1 - peak:.0%} of the time for {self._patience() // 1000} s"
+        why = f"its load was at most {peak:.0%} for {self._patience() // 1000} s"
         return ScalingState.ASKED, WidthChange(width, why)
 
     # --- conditions -------------------------------------------------------------------------------
@@ -264,6 +290,13 @@ def _needed(seen: Sequence[_Sample], rows_per_s: float) -> float | None:
     grown_per_s = (last.lag_rows - first.lag_rows) * 1000 / (last.at_ms - first.at_ms)
     comes_per_s = max(rows_per_s + grown_per_s, 0.0)
     return (comes_per_s + last.lag_rows / CATCH_UP_S) / max(rows_per_s, 1.0)
+
+
+def _are_overloaded(seen: Sequence[_Sample]) -> bool:
+    """Return whether the slots had no spare time, while the backlog grew steadily."""
+    lags = [each.lag_rows for each in seen if each.lag_rows is not None]
+    grew = 2 < len(lags) == len(seen) and all(later > earlier for earlier, later in pairwise(lags))
+    return grew and min(each.mean for each in seen) >= OVERLOADED
 
 
 def _windows(seen: Sequence[_Sample], length_ms: int) -> list[list[_Sample]]:

@@ -45,6 +45,9 @@ LOOKED_UP = frozenset(
 """Metrics that the status looks up in all reports. A report has some dozens of others."""
 
 
+_SPARE = frozenset({f.CORE_WAIT.name, f.FIXED_COST.name})
+
+
 class SubtaskReports:
     """The reports of all subtasks. The master's thread adds them; any thread may read them. The metrics
     and the status of a job are views of them."""
@@ -132,6 +135,15 @@ class SubtaskReports:
             for before, newest, us in spans
         ]
 
+    def needed_shares(self) -> list[float]:
+        """Return the same as `shares`, without waits for a core and the fixed cost of small runs."""
+        shares, spans = self.shares(), self._spans()
+        spare = [_spare_ms(newest) - _spare_ms(before) for before, newest, _ in spans]
+        return [
+            max(share - 1000 * ms / us, 0.0)
+            for share, ms, (_, _, us) in zip(shares, spare, spans, strict=False)
+        ]
+
     def _spans(self) -> list[tuple[Progress, Progress, int]]:
         spans = (
             (of.before, of.newest, of.newest.step_us - of.before.step_us)
@@ -200,6 +212,15 @@ def _numbers_in(report: Progress) -> dict[str, list[Reading]]:
         if reading.metric in LOOKED_UP:
             found.setdefault(reading.metric, []).append(reading)
     return found
+
+
+def _spare_ms(report: Progress) -> float:
+    """Return the working time that the rows did not need, since the attempt began."""
+    return sum(
+        each.value
+        for each in report.readings
+        if each.metric in _SPARE and isinstance(each.value, int | float)
+    )
 
 
 def _rows(report: Progress, sources: Iterable[str]) -> int:

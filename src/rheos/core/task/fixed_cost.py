@@ -1,0 +1,157 @@
+"""Separates the working time of a slot into the cost of its rows and a fixed cost of its runs. Pure.
+
+A run of a chain has a fixed cost, however few rows it takes: framing, look-ups, and the interpreter's
+steps between them. A slot whose buffer timeout is short makes many small runs, and may be busy all the
+time with few rows. With more rows, each run takes more of them, and the number of runs falls. So the
+fixed cost is spare capacity: the automatic scaling subtracts it from the time in which a slot was busy.
+
+The fixed cost is the intercept of a straight line through the newest samples of rows and durations. It
+is rather too low than too high: the slope is the upper end of its interval, pauses are left out, and
+without a slope (all runs take the same number of rows) the fixed cost is zero.
+
+Invariants:
+
+- FC1, the fixed cost of a run is at least zero, and at most the duration of that run.
+- FC2, an interval in which a chain took large batches has no fixed cost: its runs cannot become fewer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from rheos.core.task.chain import ChainRunner
+from rheos.core.task.traffic import SpentTime
+
+_SAMPLES = 256
+_DECIDE_FROM = 64
+_SAMPLE_EVERY = 8
+"""Number of runs with rows for each of which one is sampled."""
+_ESTIMATE_EVERY = 32
+"""Number of new samples after which the estimate is renewed."""
+_PAUSED = 4.0
+"""Durations above this multiple of the median are pauses, or work that is not for rows."""
+_STANDARD_ERRORS = 2.0
+"""Number of standard errors by which the slope is raised."""
+_LARGE = 2
+"""Divisor of the batch size; batches of at least the quotient are large."""
+
+
+class RunCost:
+    """The fixed cost of the runs of one chain, or of the turns of the loop."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.with_rows = 0
+        """Number of runs that took rows."""
+        self._fixed_us = 0.0
+        self._fixed_of_run_us = 0.0
+        self._samples: deque[tuple[int, int]] = deque(maxlen=_SAMPLES)
+        self._sampled = 0
+
+    def ran(self, rows: int, took_us: int) -> None:
+        """Record a run that took this number of rows, and this time."""
+        self._fixed_us += min(took_us, self._fixed_of_run_us)
+        if rows == 0:
+            return
+        self.rows += rows
+        self.with_rows += 1
+        if self.with_rows % _SAMPLE_EVERY:
+            return
+        self._samples.append((rows, took_us))
+        self._sampled += 1
+        if self._sampled >= _DECIDE_FROM and self._sampled % _ESTIMATE_EVERY == 0:
+            self._fixed_of_run_us = fixed_cost_us(self._samples)
+
+    def take_us(self) -> float:
+        """Return the fixed cost of the runs since the last call, in µs."""
+        taken, self._fixed_us = self._fixed_us, 0.0
+        return taken
+
+
+def fixed_cost_us(samples: Sequence[tuple[int, int]]) -> float:
+    """Return the fixed cost of a run, in µs; rather too low than too high.
+
+    Args:
+        samples: Number of rows of a run, and its duration in µs.
+
+    >>> fixed_cost_us([(rows, 100 + 3 * rows) for rows in (1, 2, 3, 4)])
+    100.0
+    >>> fixed_cost_us([(1, 100), (1, 110), (1, 90), (1, 95)])
+    0.0
+    """
+    rows, took_us = np.array(samples, np.float64).T
+    kept = took_us <= _PAUSED * np.median(took_us)
+    rows, took_us = rows[kept], took_us[kept]
+    spread = rows - rows.mean()
+    squares = float(spread @ spread)
+    if squares == 0 or len(rows) < 3:
+        return 0.0
+    slope = float(spread @ took_us) / squares
+    left = took_us - took_us.mean() - slope * spread
+    error = float(np.sqrt(left @ left / (len(rows) - 2) / squares))
+    row_us = max(slope, 0.0) + _STANDARD_ERRORS * error
+    return max(float(took_us.mean() - row_us * rows.mean()), 0.0)
+
+
+class FixedCosts:
+    """The fixed costs of the chains of one slot, and of the loop around them."""
+
+    def __init__(self, chains: Sequence[tuple[ChainRunner, SpentTime]]) -> None:
+        self._chains = [_WatchedChain(chain, spent) for chain, spent in chains]
+        self._loop = RunCost()
+        self._costs = [self._loop, *(watched.cost for watched in self._chains)]
+        self._reported = [(0, 0)] * len(self._costs)
+        """Rows, and runs with rows, of each cost at the last report."""
+        self._total_us = 0.0
+
+    def turned(self, took_us: int) -> None:
+        """Record a turn of the slot's loop in which something was done."""
+        rows = 0
+        for watched in self._chains:
+            ran_rows, ran_us = watched.turned()
+            rows += ran_rows
+            took_us -= ran_us
+        self._loop.ran(rows, max(took_us, 0))
+
+    def total_us(self, batch_rows: int, worked_share: float = 1.0) -> int:
+        """Return the sum of all fixed costs up to now. Called once for each report.
+
+        Args:
+            batch_rows: Maximum number of rows of a batch since the last call.
+            worked_share: Share of the working time since then in which the thread did not wait for a
+                core.
+        """
+        took_large = False
+        before, self._reported = self._reported, [(each.rows, each.with_rows) for each in self._costs]
+        for (rows, runs), (rows_before, runs_before) in zip(self._reported, before, strict=True):
+            taken = runs - runs_before
+            took_large |= taken > 0 and (rows - rows_before) * _LARGE >= taken * batch_rows
+        fixed_us = worked_share * sum(each.take_us() for each in self._costs)
+        self._total_us += 0.0 if took_large else fixed_us
+        return int(self._total_us)
+
+
+class _WatchedChain:
+    """A chain, and its counts at the last turn."""
+
+    def __init__(self, chain: ChainRunner, spent: SpentTime) -> None:
+        self.cost = RunCost()
+        self._chain = chain
+        self._spent = spent
+        self._rows = 0
+        self._busy_us = 0
+
+    def turned(self) -> tuple[int, int]:
+        """Return the rows that the chain took since the last turn, and its working time."""
+        busy_us = self._spent.busy_us
+        ran_us = busy_us - self._busy_us
+        if ran_us == 0:
+            return 0, 0
+        rows = self._chain.rows_taken
+        ran_rows = rows - self._rows
+        self._rows, self._busy_us = rows, busy_us
+        self.cost.ran(ran_rows, ran_us)
+        return ran_rows, ran_us
