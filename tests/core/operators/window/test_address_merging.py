@@ -15,8 +15,9 @@ from polars.testing import assert_frame_equal
 
 from rheos.core import aggregates as agg
 from rheos.core.operators.window import address_merging
-from rheos.core.operators.window.address_merging import merged_by_address
+from rheos.core.operators.window.address_merging import foremost_candidates, merged_by_address
 from rheos.core.operators.window.aggregate_tables import Tables
+from rheos.core.operators.window.frames import in_order
 from rheos.core.operators.window.grid import WindowGrid
 
 REDUCES = {"rows": np.add, "max.v": np.maximum, "min.n": np.minimum, "exact.v.0": np.add}
@@ -36,7 +37,12 @@ KEYS = ((pl.Int8, 0), (pl.Int8, -50), (pl.Int64, 9000), (pl.UInt32, 27))
 def frame(
     rows: list[tuple[int, int, float, int]], kind: type[pl.DataType], least: int = 0
 ) -> pl.DataFrame:
-    schema = {"k": kind, "rows": pl.Int64, "max.v": pl.Float64, "min.n": pl.Int32}
+    schema: dict[str, type[pl.DataType]] = {
+        "k": kind,
+        "rows": pl.Int64,
+        "max.v": pl.Float64,
+        "min.n": pl.Int32,
+    }
     from_least = [(key + least, *values) for key, *values in rows]
     return pl.DataFrame(from_least, schema=schema, orient="row")
 
@@ -115,3 +121,52 @@ def test_the_state_of_rows_is_the_same_by_address_and_by_groups(
     ):
         found = totals.partial(rows, ())
     assert_frame_equal(found.select(grouped.columns).sort("key.k"), grouped)
+
+
+@settings(max_examples=60)
+@given(
+    of=st.lists(
+        st.tuples(st.integers(0, 6), st.integers(-3, 3) | st.integers(-1000, 1000)), max_size=60
+    ),
+    most=st.integers(1, 4),
+    smallest=st.booleans(),
+    kind=st.sampled_from((pl.Int64, pl.Int16, pl.Float64)),
+    least=st.sampled_from((0, -50)),
+)
+def test_candidates_contain_the_first_rows_with_their_ties(
+    of: list[tuple[int, int]], most: int, smallest: bool, kind: type[pl.DataType], least: int
+) -> None:
+    rows = [(key + least, value, number) for number, (key, value) in enumerate(of)]
+    whole = pl.DataFrame(rows, {"k": pl.Int16, "v": kind, "number": pl.Int64}, orient="row")
+    with patch.object(address_merging, "_MANY_ROWS", 1), patch.object(address_merging, "_GAIN", 0):
+        candidates = foremost_candidates(whole, "k", "v", most, smallest=smallest)
+
+    def first(frame: pl.DataFrame) -> pl.DataFrame:
+        ranks = pl.col("v").rank("min", descending=not smallest).over("k")
+        return frame.filter(ranks <= most)
+
+    assert_frame_equal(first(candidates), first(whole))
+
+
+def test_candidates_leave_most_rows_out() -> None:
+    rows = address_merging._MANY_ROWS
+    numbers = np.arange(rows)
+    whole = pl.DataFrame({"k": numbers % 100, "v": numbers})
+    assert foremost_candidates(whole, "k", "v", 3, smallest=False)["v"].to_list() == [
+        *range(rows - 300, rows)
+    ]
+    assert foremost_candidates(whole, "k", "v", 100, smallest=False).height == rows
+    few = whole.with_columns(k=pl.col("k") * 10**9)
+    assert foremost_candidates(few, "k", "v", 3, smallest=False).height == rows
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(-2, 2), st.floats(allow_nan=False, width=16)), max_size=40),
+    st.lists(st.booleans(), min_size=2, max_size=2),
+)
+def test_rows_are_sorted_as_by_polars(of: list[tuple[int, float]], falling: list[bool]) -> None:
+    whole = pl.DataFrame(of, {"a": pl.Int64, "b": pl.Float64}, orient="row").with_row_index("place")
+    for by in (["a", "b"], ["b", "a"]):
+        expected = whole.sort(by, descending=falling, maintain_order=True)
+        assert_frame_equal(in_order(whole, by, falling), expected)

@@ -23,6 +23,9 @@ from rheos.core.state.key_groups import groups_of_columns
 KEY = "key."
 KEY_GROUP = "key_group"
 
+_SAMPLE = 256
+"""Number of rows by which sorting guesses whether the values of a column differ."""
+
 
 def key_names(keys: Sequence[str]) -> list[str]:
     """Return the names of key columns in frames."""
@@ -123,5 +126,19 @@ def in_order(
         if column.null_count() or not (whole or (column.dtype.is_float() and not has_nan(column))):
             return frame.sort(by, descending=falling, nulls_last=True)
         numbers = column.to_numpy()
-        keys.append((~numbers if whole else -numbers) if falls else numbers)
-    return frame[np.lexsort(keys[::-1])]
+        if len(numbers) and numbers.min() < numbers.max():
+            keys.append((~numbers if whole else -numbers) if falls else numbers)
+    return frame[_order(keys)] if keys else frame
+
+
+def _order(keys: Sequence[Any]) -> Any:
+    """Return the order of rows by several keys, none of which is constant. Rows that are equal in all
+    keys keep their order."""
+    sample = keys[0][:_SAMPLE]
+    if len(np.unique(sample)) == len(sample):
+        # If no values of the first key are equal, it alone decides.
+        order = pl.Series(keys[0]).arg_sort().to_numpy()
+        values = keys[0][order]
+        if not (values[1:] == values[:-1]).any():
+            return order
+    return np.lexsort(keys[::-1])

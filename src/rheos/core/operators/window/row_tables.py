@@ -18,6 +18,7 @@ from rheos.core.aggregates.contract import (
     one_zero,
 )
 from rheos.core.aggregates.sum_too_large import SumTooLarge
+from rheos.core.operators.window.address_merging import foremost_candidates
 from rheos.core.operators.window.frames import in_order
 from rheos.core.operators.window.table_contract import AggregateTable, Grouping
 from rheos.core.operators.window.totals_table import TotalsTable
@@ -174,7 +175,11 @@ class KeptTable(AggregateTable):
     def _foremost(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return the kept rows of each key and `by`."""
         assert self._most is not None
-        return _first(self._in_order(frame, input_name), [*self.keys, *by], self._most.rows)
+        most = self._most
+        if not by and len(self.keys) == 1:
+            first = input_name(most.column)
+            frame = foremost_candidates(frame, self.keys[0], first, most.rows, smallest=most.smallest)
+        return _first(self._in_order(frame, input_name), [*self.keys, *by], most.rows)
 
     def _in_order(self, frame: pl.DataFrame, name: Callable[[str], str]) -> pl.DataFrame:
         first = [] if self._most is None else [self._most.column]
