@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -16,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from rheos.core.errors import SchemaError, StateAccessError
 from rheos.core.graph.state import ListState, MapState, StateDeclaration, ValueState
-from rheos.core.protocol.snapshots import PartMode
+from rheos.core.protocol.snapshots import PartMode, SnapshotPart
 from rheos.core.state.format import decode, encode
 from rheos.core.state.key_groups import key_groups
 from rheos.core.state.keys import KeyCodec
@@ -53,6 +54,11 @@ def declared(**states: StateDeclaration) -> dict[str, StateDeclaration]:
     return states
 
 
+def written(part: SnapshotPart) -> list[pa.Table]:
+    made = part.write()
+    return [made] if isinstance(made, pa.Table) else list(made)
+
+
 class Subtask:
     """Backend with its handles, and the chain of tables that its snapshots form."""
 
@@ -71,10 +77,10 @@ class Subtask:
 
     def snapshot(self) -> None:
         for part in self.backend.snapshot().parts:
-            table = decode(encode(part.write(), part.kind, part.mode), None)
             if part.mode is PartMode.FULL:
                 self.chains[part.state] = []
-            self.chains[part.state].append(table)
+            for table in written(part):
+                self.chains[part.state].append(decode(encode(table, part.kind, part.mode), None))
             self.modes[part.state].append(part.mode)
 
     def restored(self) -> Subtask:
@@ -263,7 +269,7 @@ def test_full_parts_are_written_again() -> None:
 
 def test_state_without_a_key_is_refused() -> None:
     task = Subtask(declared(n=ValueState(int), names=ListState(str), counts=MapState(str, int)))
-    handles = type("Handles", (), task.handles)
+    handles: Any = type("Handles", (), task.handles)
     for use in (
         lambda: handles.n.value,
         lambda: handles.n.clear(),
@@ -422,7 +428,7 @@ def test_a_savepoint_is_complete_and_not_part_of_the_chain() -> None:
     here.log.append(77)
     here.counts["x"] = 77
     assert {part.mode for part in parts} == {PartMode.FULL}
-    whole = {part.state: part.write().num_rows for part in parts}
+    whole = {part.state: sum(table.num_rows for table in written(part)) for part in parts}
     assert whole == {"n": 9, "log": 9, "counts": 11}
     task.snapshot()
     assert task.rows == {"n": 2, "log": 2, "counts": 3}
@@ -558,7 +564,8 @@ class Against(RuleBasedStateMachine):
 
     def _compare(self, task: Subtask) -> None:
         # Reading would mark as changed: so a copy is read.
-        tables = copy.deepcopy({name: table.values for name, table in task.backend._tables.items()})
+        stored: dict[str, Any] = task.backend._tables
+        tables = copy.deepcopy({name: table.values for name, table in stored.items()})
         for key, expected in self.model.items():
             assert tables["n"].get(key, 0) == expected["n"]
             assert tables["cart"].get(key, Cart()) == expected["cart"]
@@ -581,3 +588,44 @@ def test_float_keys_have_one_zero_and_one_nan(values: list[float]) -> None:
     assert [keys.encode(keys.decode(data)) for data in encoded] == encoded
     assert len(set(found)) == len(set(encoded)) == len(np.unique(batch.column(0).to_numpy()))
     assert keys.groups(found, GROUPS).tolist() == key_groups(batch, ("x",), GROUPS).tolist()
+
+
+def test_large_parts_are_written_in_several_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each table is sorted, and they follow each other. Deltas apply after all tables of a full
+    part."""
+    monkeypatch.setattr("rheos.core.state.parts._SAMPLE_ROWS", 2)
+    monkeypatch.setattr("rheos.core.state.parts.PIECE_BYTES", 200)
+    names = [f"user {number}" for number in range(40)]
+    subtask = Subtask(declared(value=ValueState(str), items=ListState(int), counts=MapState(str, int)))
+    for number, name in enumerate(names):
+        subtask[name].value.value = "x" * number
+        subtask[name].items.append(number)
+        subtask[name].counts["a"] = number
+    subtask.snapshot()
+    whole = subtask.chains["value"]
+    assert len(whole) > 3
+    assert max(table.num_rows for table in whole) < 20
+    ordered = pa.concat_tables(whole).select(["key_group", "key"])
+    assert ordered == ordered.sort_by([("key_group", "ascending"), ("key", "ascending")])
+    for name in names[:10]:
+        subtask[name].value.clear()
+        subtask[name].items.append(-1)
+        subtask[name].counts["b"] = 1
+    subtask.snapshot()
+    assert subtask.modes["value"] == [PartMode.FULL, PartMode.DELTA]
+    again = subtask.restored()
+    for number, name in enumerate(names):
+        assert again[name].value.value == (None if number < 10 else "x" * number)
+        assert list(again[name].items) == ([number, -1] if number < 10 else [number])
+        assert dict(again[name].counts) == ({"a": number, "b": 1} if number < 10 else {"a": number})
+
+
+def test_values_of_a_part_are_encoded_when_their_table_is_written() -> None:
+    """Values that cannot change are encoded by the thread that writes, table by table."""
+    subtask = Subtask(declared(value=ValueState(str)))
+    for number in range(3):
+        subtask[f"user {number}"].value.value = "as it was"
+    [part] = subtask.backend.snapshot().parts
+    subtask["user 1"].value.value = "changed"
+    [table] = written(part)
+    assert table["value"].to_pylist() == [msgspec.msgpack.encode("as it was")] * 3

@@ -16,7 +16,15 @@ from rheos.core.protocol.snapshots import PartMode
 from rheos.core.state.codec import ValueCodec
 from rheos.core.state.expiry import PIECE, Expiry
 from rheos.core.state.keys import Key, KeyCodec
-from rheos.core.state.parts import PLACE, DeltaChain, Entries, merged, values_by_key
+from rheos.core.state.parts import (
+    PLACE,
+    DeltaChain,
+    Entries,
+    StoredValues,
+    merged,
+    restore_values,
+    stored_values,
+)
 from rheos.core.state.stamps import list_codec, value_codec
 from rheos.core.state.stores import ABSENT
 
@@ -94,12 +102,13 @@ def _entries(tables: Iterable[pa.Table], keys: KeyCodec) -> Iterator[tuple[Key, 
 
 def _encoded_later(
     codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key], *, fixed: bool
-) -> Callable[[], list[bytes | None]]:
-    """Return a function that returns the encoded values. Values that may change are encoded now."""
-    if fixed:
-        return lambda: _encoded(codec, values, keys)
-    now = _encoded(codec, values, keys)
-    return lambda: now
+) -> StoredValues:
+    """Return a function that encodes values. Values that may change are encoded now."""
+    if not fixed:
+        return stored_values(_encoded(codec, values, keys))
+    return lambda positions: _encoded(
+        codec, [values[at] for at in positions], [keys[at] for at in positions]
+    )
 
 
 def _encoded(codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key]) -> list[bytes | None]:
@@ -159,7 +168,7 @@ class MemoryValueTable(StateTable):
 
     def _freeze(self, keys: list[Key], values: list[Any]) -> Frozen:
         encoded = _encoded_later(self.codec, values, keys, fixed=self.codec.immutable)
-        return len(keys), lambda: Entries(keys, [b""] * len(keys), encoded())
+        return len(keys), lambda: Entries(keys, [b""] * len(keys), encoded)
 
     def forget(self) -> None:
         self.values.clear()
@@ -175,7 +184,7 @@ class MemoryValueTable(StateTable):
             self.dirty.add(key)
 
     def restore(self, tables: Iterable[pa.Table], keys: KeyCodec) -> None:
-        self.values.update(values_by_key(tables, keys, self.codec.decode_all))
+        restore_values(self.values, tables, keys, self.codec.decode_all)
 
 
 class MemoryListTable(StateTable):
@@ -278,7 +287,7 @@ class MemoryListTable(StateTable):
     def _freeze(self, keys: list[Key], places: list[int], segments: list[Any]) -> Frozen:
         # The segments are copies already; their elements may not be.
         encoded = _encoded_later(self.codec, segments, keys, fixed=self.element.immutable)
-        return len(keys), lambda: Entries(keys, [PLACE.pack(place) for place in places], encoded())
+        return len(keys), lambda: Entries(keys, [PLACE.pack(place) for place in places], encoded)
 
     def forget(self) -> None:
         self.values.clear()
@@ -374,7 +383,7 @@ class MemoryMapTable(StateTable):
         items = [item for _, item, _ in changed]
         values = [value for _, _, value in changed]
         encoded = _encoded_later(self.value, values, keys, fixed=self.value.immutable)
-        return len(keys), lambda: Entries(keys, self.item.encode(items, keys), encoded())
+        return len(keys), lambda: Entries(keys, self.item.encode(items, keys), encoded)
 
     def forget(self) -> None:
         self.values.clear()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,17 +36,32 @@ PLACE = struct.Struct(">q")
 GROUP = "key_group"
 """Column of the key groups of stored rows."""
 
+PIECE_BYTES = 16 << 20
+"""Approximate size of each table of a part. The memory of larger ones is requested from the system, and
+returned to it, each time."""
+_SAMPLE_ROWS = 1 << 10
+"""Number of rows that determine how many rows a table has."""
+
 MAX_DELTAS = 64
 """Maximum number of deltas in a chain, however small they are. Then a full part follows, because the
 log stores a handle for each delta."""
 
 
+StoredValues: TypeAlias = Callable[[Sequence[int]], Sequence[bytes | None]]
+"""Function that returns the values of some entries as bytes. Their positions are passed."""
+
+
 class Entries(NamedTuple):
-    """Entries of row state, as three columns of equal length."""
+    """Entries of row state. Values may be encoded as late as their table is written."""
 
     keys: Sequence[Key]
     namespaces: Sequence[bytes]
-    values: Sequence[bytes | None]
+    values: StoredValues
+
+
+def stored_values(values: Sequence[bytes | None]) -> StoredValues:
+    """Return the function for values that are already encoded."""
+    return lambda positions: [values[at] for at in positions]
 
 
 class DeltaChain:
@@ -128,33 +143,47 @@ def row_part(
 ) -> SnapshotPart:
     """Return a part of the `rows` entries that `entries` returns. It is called on the I/O executor."""
 
-    def write() -> pa.Table:
-        return row_table(codec, max_parallelism, entries())
+    def write() -> pa.Table | Iterator[pa.Table]:
+        return row_tables(codec, max_parallelism, entries())
 
     return keyed_part(state, mode, rows, write)
 
 
-def row_table(codec: KeyCodec, max_parallelism: int, entries: Entries) -> pa.Table:
-    """Return the entries in the order and with the columns of a part."""
-    keys, namespaces, values = entries
-    table = pa.table(
-        [
-            pa.array(codec.groups(keys, max_parallelism), pa.uint16()),
-            pa.array([codec.encode(key) for key in keys], pa.binary()),
-            pa.array(namespaces, pa.binary()),
-            pa.array(values, pa.binary()),
-        ],
-        schema=ROWS,
-    )
-    return table.sort_by([(name, "ascending") for name in ("key_group", "key", "namespace")])
+def row_tables(
+    codec: KeyCodec, max_parallelism: int, entries: Entries
+) -> pa.Table | Iterator[pa.Table]:
+    """Return the entries in the order and with the columns of a part, in tables of `PIECE_BYTES`."""
+    groups = codec.groups(entries.keys, max_parallelism)
+    encoded = [codec.encode(key) for key in entries.keys]
+    places = pa.table([groups, encoded, entries.namespaces], schema=pa.schema([*ROWS][:3]))
+    order = pc.sort_indices(places, [(name, "ascending") for name in places.column_names])
+    positions = order.to_pylist()
+    # Keys are in the order of their hashes, so the first ones are a fair sample.
+    first = entries.values(positions[:_SAMPLE_ROWS])
+    size_bytes = sum(len(value) for value in first if value is not None)
+    row_bytes = (size_bytes + places.nbytes * len(first) / max(len(encoded), 1)) / max(len(first), 1)
+    rows = max(_SAMPLE_ROWS, int(PIECE_BYTES // max(row_bytes, 1)))
+
+    def table(begin: int) -> pa.Table:
+        known = first if begin == 0 else []
+        more = entries.values(positions[begin + len(known) : begin + rows])
+        values = pa.array([*known, *more], pa.binary())
+        return places.take(order.slice(begin, rows)).append_column(ROWS.field("value"), values)
+
+    if len(positions) <= rows:
+        return table(0)
+    # One table at a time is in memory, which the next one uses again.
+    return (table(begin) for begin in range(0, len(positions), rows))
 
 
-def values_by_key(
-    tables: Iterable[pa.Table], keys: KeyCodec, decode_all: Callable[[Sequence[bytes]], list[Any]]
-) -> dict[Key, Any]:
-    """Return the merged values of a state without namespaces, decoded. `merged` sorts its rows, and
-    takes three times as long."""
-    found: dict[Key, Any] = {}
+def restore_values(
+    found: dict[Key, Any],
+    tables: Iterable[pa.Table],
+    keys: KeyCodec,
+    decode_all: Callable[[Sequence[bytes]], list[Any]],
+) -> None:
+    """Add the merged values of a state without namespaces to `found`, decoded. `merged` sorts its rows,
+    and takes three times as long."""
     for table in tables:
         there = table.column("key")
         stored = table.column("value")
@@ -166,7 +195,6 @@ def values_by_key(
             there, stored = there.filter(kept), stored.filter(kept)
         values = decode_all(stored.to_pylist())
         found.update(zip(keys.decode_all(there.to_pylist()), values, strict=True))
-    return found
 
 
 def merged(tables: Iterable[pa.Table]) -> list[tuple[bytes, bytes, bytes]]:

@@ -23,7 +23,7 @@ from rheos.core.graph.functions import defines
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.protocol.snapshots import PartMode, SnapshotPart
 from rheos.core.state.keys import Key, KeyCodec
-from rheos.core.state.parts import DeltaChain, Entries, merged, row_part
+from rheos.core.state.parts import DeltaChain, Entries, merged, row_part, stored_values
 from rheos.core.state.scope import KeyScope
 
 TIMERS = "timers"
@@ -272,7 +272,7 @@ class MemoryTimers(TimerService):
                     namespaces += [NAMESPACE.pack(mark, timestamp) for timestamp, _ in timers]
                 values += [stored_value(timestamp, fired_ms) for timestamp, _ in there]
                 values += [None] * len(gone)
-            return Entries(keys, namespaces, values)
+            return Entries(keys, namespaces, stored_values(values))
 
         return row_part(TIMERS, mode, self._codec, self._max_parallelism, _rows(frozen), entries)
 

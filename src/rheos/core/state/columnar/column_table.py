@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from rheos.core.state.columnar.column import StateColumn
 from rheos.core.state.columnar.keys import SlotKeys
-from rheos.core.state.keys import KeyCodec
+from rheos.core.state.keys import Key, KeyCodec
 from rheos.core.state.memory_tables import Frozen, MemoryValueTable, StateTable
-from rheos.core.state.parts import Entries, values_by_key
+from rheos.core.state.parts import Entries, restore_values, stored_values
 from rheos.core.state.slots import Slots
 
 
@@ -79,7 +80,7 @@ class ColumnTable(StateTable):
             encoded: list[bytes | None] = list(codec.encode(values(), known))
             for row in np.flatnonzero(~there).tolist():
                 encoded[row] = None
-            return Entries(known, [b""] * len(known), encoded)
+            return Entries(known, [b""] * len(known), stored_values(encoded))
 
         return len(slots), entries
 
@@ -94,7 +95,8 @@ class ColumnTable(StateTable):
 
     def restore(self, tables: Iterable[pa.Table], keys: KeyCodec) -> None:
         column = self._column
-        values = values_by_key(tables, keys, column.codec.decode_all)
+        values: dict[Key, Any] = {}
+        restore_values(values, tables, keys, column.codec.decode_all)
         slots = self._keys.slots_of(list(values))
         column.grow(len(self._keys))
         column.load(slots, list(values.values()))
