@@ -1,11 +1,14 @@
 """What a small batch costs on all of its way: from the poll of a source to the sink behind a count.
 
-usage: turn.py [ROWS ...] [--slots N] [--pause-ms N] [--profile]
+usage: turn.py [ROWS ...] [--slots N] [--pause-ms N] [--form FORM] [--profile]
 
 The engines of a job's slots run in this process, one after the other, over real Unix sockets and by a
 clock that the benchmark moves on: in each turn every source gives so many rows (1, 8 and 64 where none
 are given), and all are stepped until nothing is left to do, as their loops would. Processor time for
 each turn of one slot, in microseconds: the median of many pieces. `--profile` says where it goes.
+
+Both forms of small batches are measured, pure Python and native, a piece of each in turns, with their
+ratio and its interval. `--form` measures one of them.
 
 With `--pause-ms` the process sleeps before each turn, as slots do at low rates: then caches and the
 processor are cold, and the same work costs more.
@@ -19,7 +22,9 @@ import pstats
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
 from statistics import median
 
@@ -27,6 +32,7 @@ import pyarrow as pa
 
 import rheos as rh
 from rheos.cli.benchmarks.generated_rows import Measurements
+from rheos.cli.benchmarks.intervals import ratio_cell
 from rheos.connectors.generator import generator
 from rheos.connectors.source_wrapper import WrappedReader, WrappedSource
 from rheos.core.connectors.contract import (
@@ -39,6 +45,7 @@ from rheos.core.connectors.contract import (
     Split,
 )
 from rheos.core.connectors.contract import SplitReader as Reader
+from rheos.core.native import library
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.core.protocol.ports import Clock
@@ -47,6 +54,7 @@ from rheos.core.task.engine import SubtaskEngine
 from rheos.core.task.slot import Deployment, open_slot
 from rheos.runtimes.continuous.local_transport import LocalTransport
 from rheos.runtimes.driver.sources_and_sinks import enumerate_splits
+from rheos.runtimes.host import native_library
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore, StoreFolder
@@ -192,34 +200,62 @@ class Slots:
             transport.close()
 
 
-def measured(rows: int, slots: int, pause_ms: float, profile: cProfile.Profile | None) -> float:
-    """Microseconds of a turn of one slot."""
+class Form(Enum):
+    """How small batches are processed."""
+
+    PYTHON = "pure Python"
+    NATIVE = "native"
+
+    def kernels(self) -> library.Kernels | None:
+        return None if self is Form.PYTHON else native_library.compile_now()
+
+
+def measured(
+    rows: int, slots: int, pause_ms: float, forms: Sequence[Form], profile: cProfile.Profile | None
+) -> dict[Form, list[float]]:
+    """Return the microseconds of a turn of one slot, in each piece. The forms take turns."""
     piece, pieces = (PIECE, PIECES) if not pause_ms else (1, PIECE)
-    with tempfile.TemporaryDirectory(prefix="rheos-turn-") as folder:
-        all_slots = Slots(rows, slots, folder)
-        for _ in range(2 * PIECE):
-            all_slots.turn()
+    spent: dict[Form, list[float]] = {form: [] for form in forms}
+    kernels = {form: form.kernels() for form in forms}
+    with ExitStack() as open_slots:
+        prefix = "rheos-turn-"
+        folders = [open_slots.enter_context(tempfile.TemporaryDirectory(prefix=prefix)) for _ in forms]
+        of_form = {
+            form: Slots(rows, slots, folder) for form, folder in zip(forms, folders, strict=True)
+        }
+        for form, all_slots in of_form.items():
+            open_slots.callback(all_slots.close)
+            library.use(kernels[form])
+            for _ in range(2 * PIECE):
+                all_slots.turn()
         if profile is not None:
             profile.enable()
-        spent = []
         for _ in range(pieces):
-            time.sleep(pause_ms / 1000)
-            began = time.process_time_ns()
-            for _ in range(piece):
-                all_slots.turn()
-            spent.append((time.process_time_ns() - began) / 1000 / piece / slots)
+            for form, all_slots in of_form.items():
+                library.use(kernels[form])
+                time.sleep(pause_ms / 1000)
+                began = time.process_time_ns()
+                for _ in range(piece):
+                    all_slots.turn()
+                spent[form].append((time.process_time_ns() - began) / 1000 / piece / slots)
         if profile is not None:
             profile.disable()
-        all_slots.close()
-    return median(spent)
+    return spent
 
 
-def main(sizes: Sequence[int], slots: int, pause_ms: float, profiled: bool) -> None:
+def main(
+    sizes: Sequence[int], slots: int, pause_ms: float, forms: Sequence[Form], profiled: bool
+) -> None:
     pa.set_cpu_count(1)
     profile = cProfile.Profile() if profiled else None
     for rows in sizes:
-        turn_us = measured(rows, slots, pause_ms, profile)
-        print(f"{rows:>6} rows, {slots} slots: {turn_us:8.1f} us a turn of a slot")
+        spent = measured(rows, slots, pause_ms, forms, profile)
+        for form, times in spent.items():
+            turn_us = f"{median(times):8.1f} us a turn of a slot, {form.value}"
+            print(f"{rows:>6} rows, {slots} slots: {turn_us}")
+        if len(spent) > 1:
+            pairs = list(zip(spent[Form.NATIVE], spent[Form.PYTHON], strict=True))
+            print(f"{rows:>6} rows, {slots} slots: {ratio_cell(pairs)} of pure Python, native")
     if profile is not None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(50)
 
@@ -229,6 +265,8 @@ if __name__ == "__main__":
     parser.add_argument("rows", nargs="*", type=int, default=[1, 8, 64])
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--pause-ms", type=float, default=0.0)
+    parser.add_argument("--form", choices=[form.value for form in Form])
     parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
-    main(given.rows or [1, 8, 64], given.slots, given.pause_ms, given.profile)
+    forms = list(Form) if given.form is None else [Form(given.form)]
+    main(given.rows or [1, 8, 64], given.slots, given.pause_ms, forms, given.profile)

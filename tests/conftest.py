@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import zlib
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from rheos.core.native import library
 from rheos.core.protocol.ids import JobId
+from rheos.runtimes.host import native_library
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.spark import early_start
 from tests.long_tests import listed_name, long_tests
@@ -52,6 +55,9 @@ def pytest_configure(config: pytest.Config) -> None:
             config.addinivalue_line("filterwarnings", each)
     if config.getoption("--quick"):
         settings.load_profile("quick")
+    if os.environ.get(native_library.SWITCH) == "1":
+        # All tests use the kernels, also those that start no worker.
+        library.use(native_library.compile_now())
     # Python looks for cycles after each 700 new objects, and half of the time in vain.
     gc.set_threshold(50_000, 20, 50)
 

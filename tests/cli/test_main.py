@@ -176,7 +176,9 @@ def test_help_shows_the_whole_first_sentence_of_every_command() -> None:
 
 def test_the_version_is_printed() -> None:
     result = CliRunner().invoke(app, ["--version"])
-    assert (result.exit_code, result.stdout) == (0, f"rheos {rheos.__version__}\n")
+    version, form = result.stdout.splitlines()
+    assert (result.exit_code, version) == (0, f"rheos {rheos.__version__}")
+    assert form.startswith(("small batches: native", "small batches: pure Python ("))
 
 
 def test_run_starts_the_jvm_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,8 @@ def test_the_extra_all_has_every_other_one() -> None:
     extras = PROJECT["optional-dependencies"]
     (listed,) = extras["all"]
     named = set(re.findall(r"\w+", listed)) - {"rheos"}
-    assert named == set(extras) - OF_DEVELOPERS - {"all"}
+    # A compiler is large, and most machines have one.
+    assert named == set(extras) - OF_DEVELOPERS - {"all", "native"}
 
 
 def test_the_badges_are_current() -> None:

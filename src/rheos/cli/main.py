@@ -89,7 +89,10 @@ class Benchmark(StrEnum):
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from rheos.runtimes.host import native_library
+
         print(f"rheos {VERSION}")
+        print(f"small batches: {native_library.form()}")
         raise typer.Exit
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.aggregates.segments import Ints, Numbers, Segments
+from rheos.core.native.running import NativeCell
 
 At: TypeAlias = slice | Ints
 """Slots of rows, as a range or as an array of slot numbers."""
@@ -41,6 +42,14 @@ class Cell(ABC):
 
         The result is identical to the bit. If the cell does not support this for these rows, return
         None and change nothing.
+        """
+        return None
+
+    def native(self) -> NativeCell | None:
+        """Return how a kernel updates the cell, until it grows; None if no kernel knows it.
+
+        The results are identical to those of `run`, to the bit. Batches with nulls in the column go to
+        `run`, and sums beyond 64 bits, too.
         """
         return None
 

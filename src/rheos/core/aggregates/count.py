@@ -15,6 +15,7 @@ from rheos.core.aggregates.cells import Cell, SlotArray, valid, whole_numbers
 from rheos.core.aggregates.contract import Agg, ArrayLayout, Column, OneRowState, RunningForm, given
 from rheos.core.aggregates.frames import Columns, FrameState
 from rheos.core.aggregates.segments import Ints, Segments
+from rheos.core.native.running import NativeCell, NativeOperation
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,9 @@ class CountCell(Cell):
         if column is not None and column.null_count:
             return None
         return whole_numbers(self.counts_of_few(slots))
+
+    def native(self) -> NativeCell:
+        return NativeCell(NativeOperation.COUNT, count=self._count.values)
 
     def counts_of_few(self, slots: Sequence[int]) -> list[int]:
         """Return the counts after each of a few rows, every one of which counts."""

@@ -26,6 +26,7 @@ from rheos.core.aggregates.contract import (
 )
 from rheos.core.aggregates.frames import FrameState, MergedFrame
 from rheos.core.aggregates.segments import Ints, Segments
+from rheos.core.native.running import NativeCell, NativeOperation
 from rheos.core.protocol.columns import plain_type
 
 
@@ -128,6 +129,7 @@ class ExtremeCell(Cell):
     def __init__(self, kind: pa.DataType, storage: pa.DataType, greatest: bool) -> None:
         self._kind = kind
         self.storage = storage
+        self._greatest = greatest
         dtype = np.dtype(storage.to_pandas_dtype())
         self._fill: Any
         self._ufunc: np.ufunc
@@ -149,6 +151,13 @@ class ExtremeCell(Cell):
         best = rows.accumulate(self._ufunc, values, self._best.values[rows.slots])
         self._best.values[rows.slots] = best[rows.ends]
         return placed(rows, best, unseen).view(self._kind)
+
+    def native(self) -> NativeCell | None:
+        best = self._best.values
+        if not pa.types.is_integer(self._kind) or best.itemsize < 4:
+            return None
+        of = NativeOperation.GREATEST if self._greatest else NativeOperation.LEAST
+        return NativeCell(of, total=best, seen=self._seen.values)
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         self._seen.thaw(slots, parts["seen"])

@@ -39,6 +39,7 @@ from rheos.core.aggregates.sum import (
 )
 from rheos.core.aggregates.sum_too_large import SumTooLarge
 from rheos.core.aggregates.units import MOST_DIGITS, Units, decimal_mean, mean_type
+from rheos.core.native.running import NativeCell, NativeOperation
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,12 @@ class MeanCell(Cell):
         counts = self._count.counts_of_few(slots)
         return floats([float(sum) / count for sum, count in zip(sums, counts, strict=True)])
 
+    def native(self) -> NativeCell | None:
+        if self._units.is_wide() or pa.types.is_decimal(self._kind):
+            return None
+        counts = self._count.native().count
+        return NativeCell(NativeOperation.INT_MEAN, total=self._units.low.values, count=counts)
+
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         self._units.thaw(slots, parts)
         self._count.thaw(slots, parts)
@@ -200,6 +207,10 @@ class FloatMeanCell(Cell):
         sums = self._sum.sums_of_few(slots, column)
         counts = self._count.counts_of_few(slots)
         return floats([sum / count for sum, count in zip(sums, counts, strict=True)])
+
+    def native(self) -> NativeCell:
+        counts, sums = self._count.native().count, self._sum.native().total
+        return NativeCell(NativeOperation.FLOAT_MEAN, total=sums, count=counts)
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         """Restore frozen parts. They may be those of `MeanCell`, if a changed program has floats in a

@@ -37,6 +37,7 @@ from rheos.core.aggregates.running_units import RunningUnits
 from rheos.core.aggregates.segments import Ints, Numbers, Segments
 from rheos.core.aggregates.sum_too_large import SumTooLarge
 from rheos.core.aggregates.units import MOST_DIGITS, Units, sum_type
+from rheos.core.native.running import NativeCell, NativeOperation
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,10 @@ class SumCell(Cell):
         self._seen.add_few(slots)
         sums = self.sums_of_few(slots, column)
         return floats(sums) if self._dtype is np.float64 else whole_numbers(sums)
+
+    def native(self) -> NativeCell:
+        of = NativeOperation.FLOAT_SUM if self._dtype is np.float64 else NativeOperation.INT_SUM
+        return NativeCell(of, total=self._sum.values, seen=self._seen.values)
 
     def sums_of_few(self, slots: Sequence[int], column: pa.Array) -> list[Any]:
         """Return the sums after each of a few rows without nulls. Raise SumTooLarge."""

@@ -36,6 +36,7 @@ from rheos.core.errors import ConfigurationError, InputError, UnrestorableError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.render import spell_aggregates
 from rheos.core.graph.types import without
+from rheos.core.native import library
 from rheos.core.operators.contract import (
     KeySpec,
     Needed,
@@ -48,6 +49,7 @@ from rheos.core.operators.contract import (
 from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.operators.running_disk import DiskRunningState
 from rheos.core.operators.running_files import RunningFiles, tables_of_sets
+from rheos.core.operators.running_native import NativeForm
 from rheos.core.operators.running_state import (
     KeptAggregates,
     MemoryRunningState,
@@ -230,10 +232,17 @@ class RunningOperator(RunningStateOperator):
         self._aggregates = spec.aggregates
         output = ctx.outputs.get(MAIN)
         self._schema = None if output is None else output.schema
+        self._native = None if output is None else NativeForm(port.keys, output.schema, spec.aggregates)
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         if batch.num_rows == 0:
             return
+        native, kernels, state = self._native, library.current(), self.state
+        if native is not None and kernels is not None and isinstance(state, MemoryRunningState):
+            whole = native.run(kernels, state, batch, self.slots_of)
+            if whole is not None:
+                yield Out(whole)
+                return
         slots = self.slots_of(batch)
         try:
             made = self.state.run(slots, batch)

@@ -23,6 +23,7 @@ from rheos.core.aggregates.segments import Ints, Segments
 from rheos.core.aggregates.sum_too_large import SumTooLarge
 from rheos.core.errors import UnrestorableError
 from rheos.core.graph.types import canonical
+from rheos.core.native.running import NativeCell, NativeTable
 from rheos.core.operators.contract import PortType
 from rheos.core.operators.key_lifetimes import KeyLifetimes
 from rheos.core.operators.keyed_state import keyed_shape
@@ -130,6 +131,8 @@ class RunningState:
         self._columns = {name: agg.column for name, agg in of.aggregates.items()}
         counted = of.aggregates if of.counted_by is not None else {}
         self._nothing = {name: _empty_parts(_cell(agg, of.schema)) for name, agg in counted.items()}
+        self.version = 0
+        """Number that rises whenever `native_cells` and `native_table` have changed."""
         self._begin()
 
     def _begin(self) -> None:
@@ -140,6 +143,7 @@ class RunningState:
         self._changed = np.zeros(64, dtype=np.bool_)
         self._gone = 0
         """Upper bound on the number of keys removed since the existing keys were last counted."""
+        self.version += 1
 
     def __len__(self) -> int:
         return len(self._index)
@@ -151,11 +155,25 @@ class RunningState:
         slots = self._index.lookup_or_add(columns)
         size = len(self._index)
         if size > known:
+            self.version += 1
             if size > len(self._changed):
                 self._changed = np.concatenate([self._changed, np.zeros(size, dtype=np.bool_)])
             for cell in self._cells.values():
                 cell.grow(size)
         return slots
+
+    def native_cells(self) -> dict[str, NativeCell | None]:
+        """Return how a kernel updates the cells; None for those that no kernel knows."""
+        return {name: cell.native() for name, cell in self._cells.items()}
+
+    def native_table(self) -> NativeTable | None:
+        """Return the table of keys as a kernel reads it; None if no kernel knows it."""
+        return self._index.native()
+
+    @property
+    def changes(self) -> npt.NDArray[np.bool_]:
+        """Return whether each slot has changed since `settle`, to be written by a kernel."""
+        return self._changed
 
     def run(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
         """Return the aggregates after each row of a batch. Raise SumTooLarge if a sum does not fit."""
@@ -208,6 +226,7 @@ class RunningState:
 
     def _run(self, name: str, rows: Segments, batch: Batch) -> pa.Array:
         column = self._columns[name]
+        self.version += 1  # A sum may have exceeded what a kernel knows.
         try:
             return self._cells[name].run(rows, None if column is None else batch.column(column))
         except SumTooLarge as error:

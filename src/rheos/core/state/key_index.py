@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from rheos.core.native.running import NativeTable
 from rheos.core.protocol.columns import plain_type
 from rheos.core.protocol.hashing import normalised, plain
 from rheos.core.state.slots import EMPTY, Slots
@@ -49,6 +50,11 @@ class KeySlots:
             left |= right.astype(np.uint64)
             slots = pairs.lookup_or_add(left)
         return slots
+
+    def native(self) -> NativeTable | None:
+        """Return the table of the keys as a kernel reads it, until a key is added; None if keys have
+        several columns, or are strings."""
+        return None if self._pairs else self._columns[0].native()
 
     def find(self, columns: Sequence[pa.Array]) -> Slots:
         """Return the slot of each row's key, or -1 if the key is unknown. No key may be null."""
@@ -146,6 +152,9 @@ class _ColumnIndex:
 
     def __len__(self) -> int:
         return len(self._words) + len(self._texts)
+
+    def native(self) -> NativeTable | None:
+        return None if len(self._texts) else self._words.native()
 
     def find(self, column: pa.Array) -> Slots:
         values = normalised(column)

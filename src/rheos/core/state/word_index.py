@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from rheos.core.native.running import NativeTable
 from rheos.core.protocol.elements import FEW_ROWS
 from rheos.core.protocol.hashing import Words
 from rheos.core.state.slots import EMPTY, Slots
@@ -56,6 +57,10 @@ class WordIndex:
             self._add(_distinct(words))
             slots[fresh] = self._table.find(words)
         return slots
+
+    def native(self) -> NativeTable:
+        """Return the table as a kernel reads it, until a word is added."""
+        return self._table.native()
 
     def _add(self, words: Words) -> None:
         """Assign slots to words that are new and distinct."""
@@ -115,6 +120,9 @@ class _ByAddress:
         slots = [slot_at(word if word < beyond else beyond) for word in words]
         return None if EMPTY in slots else slots
 
+    def native(self) -> NativeTable:
+        return NativeTable(self._slots, int(self._beyond))
+
     def insert(self, words: Words, start: int, end: int) -> None:
         """Insert the words of the slots from `start` to before `end`."""
         self._slots[words[start:end].view(np.int64)] = np.arange(start, end, dtype=np.int32)
@@ -153,6 +161,9 @@ class _ByHash:
                 return None
             slots.append(slot)
         return slots
+
+    def native(self) -> NativeTable:
+        return NativeTable(self._slots, self._mask, self._words, int(self._shift))
 
     def _first_places(self, words: Words) -> npt.NDArray[np.int64]:
         mixed = words * _FACTOR1

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.errors import Site
+from rheos.core.native import library
+from rheos.core.native.cutting import MOST_ROWS, NativeCut
 from rheos.core.protocol.elements import FEW_ROWS, Batch
 from rheos.core.protocol.hashing import NullKeyError
 from rheos.core.state.key_groups import key_groups, subtask_of
@@ -39,6 +41,7 @@ class Partitioner:
         self._keyed_at = keyed_at
         self._parallelism = parallelism
         self._max_parallelism = max_parallelism
+        self._native: NativeCut | None = None
 
     def split(self, batch: Batch) -> list[Batch | None]:
         """Return the rows for each subtask, in order; None for a subtask without rows. The parts may
@@ -46,7 +49,19 @@ class Partitioner:
         null."""
         if self._parallelism == 1:
             return [batch if batch.num_rows else None]
+        kernels = library.current()
+        if kernels is not None and 0 < batch.num_rows <= MOST_ROWS:
+            parts = self._native_cut(batch.schema).split(kernels, batch)
+            if parts is not None:
+                return parts
         return cut(batch, self._owners(batch), self._parallelism)
+
+    def _native_cut(self, schema: pa.Schema) -> NativeCut:
+        native = self._native
+        if native is None or not native.schema.equals(schema, check_metadata=True):
+            native = NativeCut(schema, self._keys, self._parallelism, self._max_parallelism)
+            self._native = native
+        return native
 
     def _owners(self, batch: Batch) -> npt.NDArray[np.uint16]:
         try:

@@ -33,6 +33,7 @@ from rheos.runtimes.continuous.framed_transport import FramedTransport
 from rheos.runtimes.continuous.local_transport import LocalTransport
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.zmq_transport import ZmqTransport
+from rheos.runtimes.host import native_library
 from rheos.runtimes.host.closing import close_logged
 from rheos.runtimes.host.io import SystemClock, ThreadedIo
 from rheos.runtimes.host.log_capture import LogCapture
@@ -78,6 +79,7 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
     subtask = context.partitionId()
     host = _host(slot)
     pa.set_cpu_count(1)
+    native_library.start()
     deployment = slot.deployment
     zmq_context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
     transport = _transport(slot, subtask, host, zmq_context)

@@ -1,0 +1,98 @@
+"""The kernels are compiled once for a user, loaded from the cache, and never needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rheos.core.native import library
+from rheos.runtimes.host import native_library
+
+pytestmark = pytest.mark.skipif(native_library._compiler() is None, reason="there is no C compiler")
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Start without kernels and with an empty cache."""
+    before = library.current()
+    library.use(None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(native_library.SWITCH, raising=False)
+    yield
+    library.use(before)
+
+
+def compiled() -> None:
+    """Wait until the thread that compiles has ended."""
+    for thread in threading.enumerate():
+        if thread.name == "rheos-native":
+            thread.join()
+
+
+def test_a_worker_compiles_them_while_it_runs_and_the_next_one_loads_them(tmp_path: Path) -> None:
+    assert native_library.form() == "native, after the first job has compiled it"
+    native_library.start()
+    compiled()
+    assert library.current() is not None
+    assert native_library.form() == "native"
+    library.use(None)
+    native_library.start()
+    assert library.current() is not None, "it is loaded at once"
+    assert len(list((tmp_path / "rheos/native").glob("*.so"))) == 1
+
+
+def test_the_variable_turns_them_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(native_library.SWITCH, "0")
+    native_library.start()
+    compiled()
+    assert library.current() is None
+    assert native_library.form() == "pure Python (RHEOS_NATIVE=0)"
+
+
+def test_without_a_compiler_the_python_forms_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_library, "_compiler", lambda: None)
+    native_library.start()
+    compiled()
+    assert library.current() is None
+    assert native_library.form() == "pure Python (no C compiler: pip install 'rheos[native]')"
+    with pytest.raises(OSError, match="no C compiler"):
+        native_library.compile_now()
+
+
+def test_a_compiler_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "kernels.c"
+    source.write_text("int broken(")
+    monkeypatch.setattr(library, "SOURCE", source)
+    native_library.start()
+    compiled()
+    assert library.current() is None
+    assert not [path for path in (tmp_path / "rheos/native").iterdir() if path.suffix != ".lock"]
+
+
+def test_a_library_that_is_damaged_is_not_used() -> None:
+    path = native_library._path()
+    assert path is not None
+    path.write_bytes(b"no library")
+    native_library.start()
+    compiled()
+    assert library.current() is None
+
+
+def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "kernels.c"
+    text = library.SOURCE.read_text()
+    source.write_text(text.replace(f"#define VERSION {library._VERSION}", "#define VERSION 99"))
+    monkeypatch.setattr(library, "SOURCE", source)
+    with pytest.raises(OSError, match="version 99"):
+        native_library.compile_now()
+
+
+def test_a_folder_that_others_can_write_is_not_used(tmp_path: Path) -> None:
+    folder = tmp_path / "rheos/native"
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    with pytest.raises(OSError, match="others can write"):
+        native_library.compile_now()
