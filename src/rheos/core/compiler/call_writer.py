@@ -14,6 +14,8 @@ from rheos.core.compiler.constants import MISSING, constant_of
 from rheos.core.compiler.name_resolver import NameResolver
 from rheos.core.compiler.operator_writer import NATIVE, Operators
 from rheos.core.compiler.python_expressions import PythonExpressions
+from rheos.core.compiler.record_values import field_kinds
+from rheos.core.compiler.record_writer import RecordWriter
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.table_writer import ConstantTables
 from rheos.core.compiler.values import CannotCompile, Value
@@ -35,6 +37,7 @@ class CallWriter:
         python: PythonExpressions,
         tables: ConstantTables,
         conditions: Conditions,
+        records: RecordWriter,
         value: Callable[[ast.expr], Value],
         sources: dict[str, MethodText],
     ) -> None:
@@ -47,6 +50,7 @@ class CallWriter:
         self.python = python
         self.tables = tables
         self.conditions = conditions
+        self.records = records
         self.value = value
         self._sources = sources
         self._active: list[FunctionType] = []
@@ -64,6 +68,8 @@ class CallWriter:
                 return made
         if isinstance(called, FunctionType) and not _is_duration(called):
             return self._inlined(called, node)
+        if field_kinds(called) is not None:
+            return self.records.create(called, node)
         if node.keywords or called is MISSING:
             raise self._uncalled(node)
         if _is_duration(called) and len(node.args) == 1:
@@ -114,7 +120,7 @@ class CallWriter:
 
     def _keep(self, value: Value) -> Value:
         """Return the value in a variable of its own."""
-        if value.kind in ("none", "other"):
+        if value.kind in ("none", "record", "other"):
             return value
         null = self.out.held(value.null) if value.null else ""
         return Value(value.kind, self.out.held(value.code), null)

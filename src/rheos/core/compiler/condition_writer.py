@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Callable
 
 from rheos.core.compiler.constants import members_of
 from rheos.core.compiler.operator_writer import Operators
 from rheos.core.compiler.python_expressions import PythonExpressions
+from rheos.core.compiler.record_values import new_record, write_record
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.table_writer import ConstantTables
 from rheos.core.compiler.values import ZEROS, CannotCompile, Kind, Value
@@ -61,6 +63,8 @@ class Conditions:
                 code = f"{value.code} != {self.out.texts.code('')}"
             case "none":
                 return "False"
+            case "record":
+                code = "True"
             case _:
                 raise CannotCompile(
                     "values of this column's type can only be passed on in a compiled function", line
@@ -83,52 +87,59 @@ class Conditions:
 
     def any_or_all(self, node: ast.BoolOp) -> Value:
         """Write `and` or `or`, whose value is the operand that decides the result, as in Python."""
-        kind, name, null = self._one_of(node.values, node)
+        tried = [self._tried(each) for each in node.values]
+        chosen = self._one_of(tried, node)
         first = self.value(node.values[0])
-        self._put(first, name, null)
+        self._put(first, chosen)
         true = self.out.held(self.is_true(first, node.lineno))
 
         def then(each: ast.expr) -> None:
             value = self.value(each)
-            self._put(value, name, null)
+            self._put(value, chosen)
             self.out.write(f"{true} = {self.is_true(value, node.lineno)}")
 
         self._further(true, node.op, node.values[1:], then)
-        return Value(kind, name, null)
+        if isinstance(node.op, ast.Or) and not tried[-1].null:
+            return dataclasses.replace(chosen, null="")  # A None is never the result.
+        return chosen
 
     def choose(self, node: ast.IfExp) -> Value:
         """Write `x if c else y`."""
         test = self.truth(node.test)
-        kind, name, null = self._one_of([node.body, node.orelse], node)
+        chosen = self._one_of([self._tried(each) for each in (node.body, node.orelse)], node)
         for head, branch in ((f"if {test}:", node.body), ("else:", node.orelse)):
             with self.scope.perhaps(), self.out.block(head):
-                self._put(self.value(branch), name, null)
-        return Value(kind, name, null)
+                self._put(self.value(branch), chosen)
+        return chosen
 
     def _tried(self, node: ast.expr) -> Value:
         """Return the value that the node would have, without keeping the written code."""
         with self.out.trial(), self.scope.perhaps():
             return self.value(node)
 
-    def _one_of(self, nodes: list[ast.expr], node: ast.expr) -> tuple[Kind, str, str]:
-        """Return the common kind of the alternatives, and new variables for value and null."""
-        tried = [self._tried(each) for each in nodes]
+    def _one_of(self, tried: list[Value], node: ast.expr) -> Value:
+        """Return a new variable that can have the value of each alternative."""
         kinds = {value.kind for value in tried} - {"none"}
         if len(kinds) > 1 or "other" in kinds:
             shown = " or ".join(dict.fromkeys(value.shown for value in tried))
             raise CannotCompile(
                 f"{ast.unparse(node)} is {shown}, but a compiled value has only one type", node.lineno
             )
-        kind = kinds.pop() if kinds else "none"
+        kind: Kind = kinds.pop() if kinds else "none"
         nullable = any(value.null for value in tried)
         null = self.out.held("False") if nullable else ""
-        return kind, self.out.held(ZEROS.get(kind, "0")), null
+        if kind == "record":
+            return new_record(self.out, tried, null, node.lineno)
+        return Value(kind, self.out.held(ZEROS.get(kind, "0")), null)
 
-    def _put(self, value: Value, name: str, null: str) -> None:
-        if value.kind != "none":
-            self.out.write(f"{name} = {value.code}")
-        if null:
-            self.out.write(f"{null} = {value.null or 'False'}")
+    def _put(self, value: Value, chosen: Value) -> None:
+        """Write the assignment of a value to a variable of `_one_of`."""
+        if chosen.record is not None:
+            write_record(self.out, chosen, value)
+        elif value.kind != "none":
+            self.out.write(f"{chosen.code} = {value.code}")
+        if chosen.null:
+            self.out.write(f"{chosen.null} = {value.null or 'False'}")
 
     # --- comparisons ----------------------------------------------------------------------------------
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from rheos.core.compiler.constants import constant_of
 from rheos.core.compiler.expression_writer import Expressions
+from rheos.core.compiler.record_calls import fields_of_call
 from rheos.core.compiler.record_classes import only_sets_fields
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, Value, kind_of_column
@@ -175,21 +174,4 @@ class EmittedRecords:
             raise CannotCompile(
                 f"{name}() cannot be compiled", node.lineno, "emit plain dataclasses or dicts"
             )
-        fields = [field for field in dataclasses.fields(cls) if field.init]
-        positional = [field for field in fields if not field.kw_only]
-        if len(node.args) > len(positional) or any(isinstance(each, ast.Starred) for each in node.args):
-            raise CannotCompile(f"{name}() has arguments that are not fields", node.lineno)
-        given: dict[str, ast.expr | Value] = {
-            field.name: part for field, part in zip(positional, node.args, strict=False)
-        }
-        for keyword in node.keywords:
-            known = any(field.name == keyword.arg for field in fields)
-            if keyword.arg is None or keyword.arg in given or not known:
-                raise CannotCompile(f"the arguments of {name}() cannot be compiled", node.lineno)
-            given[keyword.arg] = keyword.value
-        for field in dataclasses.fields(cls):
-            if field.name not in given:
-                if field.default is dataclasses.MISSING:
-                    raise CannotCompile(f"{name}() lacks {field.name}", node.lineno)
-                given[field.name] = constant_of(field.default, self.out.texts, node.lineno)
-        return given
+        return fields_of_call(cls, node, self.out.texts)

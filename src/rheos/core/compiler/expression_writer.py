@@ -13,6 +13,7 @@ from rheos.core.compiler.constants import MISSING, SurroundingNames, constant_of
 from rheos.core.compiler.name_resolver import NameResolver
 from rheos.core.compiler.operator_writer import Operators
 from rheos.core.compiler.python_expressions import PythonExpressions
+from rheos.core.compiler.record_writer import RecordWriter
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.table_writer import ConstantTables
 from rheos.core.compiler.values import CannotCompile, Value
@@ -37,6 +38,7 @@ class Expressions:
         self.python = PythonExpressions(writer, self.value)
         self.operators = Operators(writer, self.python)
         self.tables = ConstantTables(writer, scope, self.names, self.value)
+        self.records = RecordWriter(writer, scope, self.operators, self.value)
         self.conditions = Conditions(
             writer, scope, self.operators, self.python, self.tables, self.value
         )
@@ -48,6 +50,7 @@ class Expressions:
             self.python,
             self.tables,
             self.conditions,
+            self.records,
             self.value,
             sources,
         )
@@ -98,7 +101,7 @@ class Expressions:
         return constant_of(given, self.out.texts, node.lineno)
 
     def _attribute(self, node: ast.Attribute) -> Value:
-        found = self.scope.attribute(self.out, node)
+        found = self.records.read(node) or self.scope.attribute(self.out, node)
         if found is not None:
             return found
         given = self.names.object(node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import hashlib
 import inspect
 import os
@@ -19,6 +20,7 @@ from rheos.core.compiler.expression_writer import Expressions
 from rheos.core.compiler.forms import KEYED, FunctionForm, MethodForm, called_method, instance_of
 from rheos.core.compiler.operations import ScalarOperation
 from rheos.core.compiler.record_classes import only_sets_fields
+from rheos.core.compiler.record_values import check_stored
 from rheos.core.compiler.scope import MethodScope, RecordField, Role, record_fields
 from rheos.core.compiler.statements import Statements
 from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, kind_of_column
@@ -111,7 +113,10 @@ def loops_of(
     """
     states: dict[str, ValueState[Any]] = {}
     for declared in keyed_declarations(function).values():
-        check_column(declared, "a compiled function", needs_default=False, may_expire=True)
+        if isinstance(declared, ValueState) and dataclasses.is_dataclass(declared.type):
+            check_stored(declared)
+        else:
+            check_column(declared, "a compiled function", needs_default=False, may_expire=True)
         assert isinstance(declared, ValueState)
         states[declared.name] = declared
     keys = [(name, kind_of_column(typing.schema.field(name).type)) for name in typing.keys]

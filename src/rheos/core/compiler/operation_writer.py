@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rheos.core.compiler.operations import REMEMBERED, ScalarOperation
-from rheos.core.compiler.values import Kind, Value
+from rheos.core.compiler.values import CannotCompile, Kind, Value
 from rheos.core.compiler.writer import Parameter, Writer
 
 
@@ -21,6 +21,8 @@ def write_operation(
         result: Kind of the result.
         line: Line of the user's file that an error names.
     """
+    if any(operand.kind == "record" for operand in operands):
+        raise CannotCompile("a dataclass as a whole cannot be compiled", line, "use its fields")
     operation = ScalarOperation(
         code,
         tuple(operand.kind for operand in operands),

@@ -134,6 +134,8 @@ class Operators:
             other = left if right.kind == "none" else right
             return f"{'' if isinstance(op, ast.Is) else 'not '}{other.null or 'False'}"
         symbol = _ORDER[type(op)]
+        if "record" in (left.kind, right.kind):
+            raise CannotCompile("a comparison of dataclasses cannot be compiled", node.lineno)
         equality = symbol in ("==", "!=")
         if "none" in (left.kind, right.kind) and equality:
             other = left if right.kind == "none" else right

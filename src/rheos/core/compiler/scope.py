@@ -12,6 +12,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from rheos.core.compiler.constants import MISSING, Table, attribute_of
+from rheos.core.compiler.record_values import (
+    declare_parts,
+    is_frozen,
+    variable_value,
+    write_parts,
+)
 from rheos.core.compiler.values import (
     KINDS,
     NONE,
@@ -99,8 +105,7 @@ class MethodScope:
     # --- local variables ------------------------------------------------------------------------------
 
     def has(self, name: str) -> bool:
-        own = self._prefix + name in self.types
-        return own or name in (self._self, self._given, self._context)
+        return self._prefix + name in self.types or name in (self._self, self._given, self._context)
 
     @contextmanager
     def within(self, prefix: str) -> Iterator[None]:
@@ -125,7 +130,23 @@ class MethodScope:
         null = f"z_{known}" if variable.nullable else ""
         if variable.kind == "none":
             return NONE
+        if variable.kind == "record":
+            return variable_value(known, variable, null)
         return Value(variable.kind, f"v_{known}", null, variable.column)
+
+    def record_variable(self, name: str, line: int) -> Value | None:
+        """Return the value of a variable, if it is a dataclass."""
+        known = self.types.get(self._prefix + name)
+        return None if known is None or known.kind != "record" else self.variable(name, line)
+
+    def link(self, known: str, state: str, line: int) -> None:
+        """Note that the value of a variable may be the object of a state."""
+        variable = self.types[known]
+        if variable.state not in ("", state):
+            raise CannotCompile(f"an object of two states cannot be compiled: {state!r}", line)
+        if variable.state != state:
+            self.types[known] = dataclasses.replace(variable, state=state)
+            self.settled = False
 
     def assign(self, out: Writer, name: str, value: Value, line: int) -> None:
         if name in (self._self, self._given, self._context):
@@ -134,6 +155,13 @@ class MethodScope:
             )
         column = value.column if value.kind == "other" else None
         given = Variable(value.kind, bool(value.null), column)
+        if value.record is not None:
+            cls = value.record.cls
+            if value.record.variable and not is_frozen(cls):
+                raise CannotCompile(
+                    f"a second name for an object of {cls.__name__} cannot be compiled", line
+                )
+            given = dataclasses.replace(given, record=cls, state=value.record.state)
         known = self._prefix + name
         before = self.types.get(known)
         joined = given if before is None else before.joined(given)
@@ -148,16 +176,20 @@ class MethodScope:
         if joined != before:
             self.types[known] = joined
             self.settled = False
-        if value.kind not in ("none", "other"):
+        if joined.kind == "record":
+            write_parts(out, known, joined, value)
+        elif value.kind not in ("none", "other"):
             out.write(f"v_{known} = {value.code}")
         if joined.nullable:
             out.write(f"z_{known} = {value.null or 'False'}")
         self.assigned.add(known)
 
     def declared(self, out: Writer) -> None:
-        """Write the declarations of all variables, without values."""
+        """Write the declarations of all variables."""
         for name, variable in self.types.items():
-            if variable.kind in ZEROS:
+            if variable.kind == "record":
+                declare_parts(out, name, variable)
+            elif variable.kind in ZEROS:
                 out.write(f"v_{name} = {ZEROS[variable.kind]}")
             if variable.nullable:
                 out.write(f"z_{name} = True")

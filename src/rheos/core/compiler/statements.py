@@ -10,6 +10,7 @@ from rheos.core.compiler.emission_writer import EmittedRecords
 from rheos.core.compiler.expression_writer import Expressions
 from rheos.core.compiler.forms import Returns
 from rheos.core.compiler.match_statements import if_statements, subjects_of
+from rheos.core.compiler.record_values import is_frozen
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.values import CannotCompile, EmittedType, Value
 from rheos.core.compiler.writer import Writer
@@ -71,7 +72,7 @@ class Statements:
             case ast.Assign(targets=[target], value=given):
                 self._assign(target, given)
             case ast.Assign(targets=targets, value=given):
-                value = self._assign_value(self.expressions.value(given))
+                value = self._assign_value(self.expressions.value(given), node.lineno)
                 for target in targets:
                     self._put(target, value)
             case ast.AnnAssign(target=target, value=given):
@@ -114,7 +115,9 @@ class Statements:
                 raise CannotCompile(
                     "the number of values differs from the number of names", target.lineno
                 )
-            values = [self._assign_value(self.expressions.value(each)) for each in given.elts]
+            values = [
+                self._assign_value(self.expressions.value(each), each.lineno) for each in given.elts
+            ]
             for name, value in zip(target.elts, values, strict=True):
                 self._put(name, value)
             return
@@ -126,8 +129,14 @@ class Statements:
                 return
         self._put(target, self.expressions.value(given))
 
-    def _assign_value(self, value: Value) -> Value:
-        if value.kind in ("none", "other"):
+    def _assign_value(self, value: Value, line: int) -> Value:
+        if value.record is not None and not is_frozen(value.record.cls):
+            raise CannotCompile(
+                f"an object of {value.shown} in an assignment of several values cannot be compiled",
+                line,
+                "write one assignment for each",
+            )
+        if value.kind in ("none", "record", "other"):
             return value
         null = self.out.held(value.null) if value.null else ""
         return Value(value.kind, self.out.held(value.code), null)
@@ -140,9 +149,14 @@ class Statements:
                 return
             case ast.Attribute(value=of, attr="value"):
                 declared = self.scope.state(of)
+                if declared is not None and self.expressions.records.is_stored(declared):
+                    self.expressions.records.set_state(declared, value, line)
+                    return
                 if declared is not None:
                     self.scope.write_state(self.out, declared, value, line)
                     return
+        if self.expressions.records.set_field(target, value):
+            return
         raise CannotCompile(
             f"an assignment to {ast.unparse(target)} cannot be compiled",
             line,
@@ -314,6 +328,9 @@ class Statements:
         match node:
             case ast.Call(func=ast.Attribute(value=of, attr="clear"), args=[], keywords=[]):
                 declared = self.scope.state(of)
+                if declared is not None and self.expressions.records.is_stored(declared):
+                    self.expressions.records.clear_state(declared)
+                    return
                 if declared is not None:
                     self.scope.clear_state(self.out, declared)
                     return

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
-Kind: TypeAlias = Literal["int", "float", "bool", "str", "none", "other"]
-"""Kinds of values. "other" is a column that is only passed on to an output."""
+Kind: TypeAlias = Literal["int", "float", "bool", "str", "none", "record", "other"]
+"""Kinds of values. "record" is a dataclass, "other" a column that is only passed on to an output."""
 
 KINDS: dict[type, Kind] = {int: "int", float: "float", bool: "bool", str: "str", type(None): "none"}
 
 PYTHON_NAMES: dict[Kind, str] = {
-    "int": "int", "float": "float", "bool": "bool", "str": "str", "none": "None", "other": "a column",
+    "int": "int", "float": "float", "bool": "bool", "str": "str", "none": "None",
+    "record": "a dataclass", "other": "a column",
 }  # fmt: skip
 
 ZEROS: dict[Kind, str] = {"int": "0", "float": "0.0", "bool": "False", "str": "-1"}
@@ -47,14 +49,30 @@ class Value:
     """Name of the variable that tells whether the value is None; empty if it never is."""
     column: str | None = None
     """Column of the record that this value passes on unchanged; None for other values."""
+    record: RecordParts | None = None
+    """Fields of a dataclass; None for other values."""
 
     @property
     def shown(self) -> str:
-        name = PYTHON_NAMES[self.kind]
+        name = PYTHON_NAMES[self.kind] if self.record is None else self.record.cls.__name__
         return f"{name} or None" if self.null and self.kind != "none" else name
 
 
 NONE = Value("none", "0", "True")
+
+
+@dataclass(frozen=True)
+class RecordParts:
+    """The fields of a dataclass, and what else refers to the same object."""
+
+    cls: type
+    fields: Mapping[str, Value]
+    state: str = ""
+    """State whose object this may be; empty for other values."""
+    linked: str = "False"
+    """Code that tells whether this is the object of the state."""
+    variable: str = ""
+    """Variable that refers to the object; empty if none does."""
 
 
 @dataclass(frozen=True)
@@ -72,17 +90,23 @@ class Variable:
     kind: Kind
     nullable: bool
     column: str | None = None
+    record: type | None = None
+    """Dataclass of the values; None for other kinds."""
+    state: str = ""
+    """State whose object the value may be; empty for other values."""
 
     def joined(self, other: Variable) -> Variable | None:
         """Return a variable that can hold the values of both; None if no kind can."""
-        if self.kind == "none":
-            return Variable(other.kind, True, other.column)
-        if other.kind == "none":
-            return Variable(self.kind, True, self.column)
+        if "none" in (self.kind, other.kind):
+            of = other if self.kind == "none" else self
+            return replace(of, nullable=True)
+        if self.record is not other.record or (self.state and other.state not in ("", self.state)):
+            return None
         if self.kind != other.kind or (self.kind == "other" and self.column != other.column):
             return None
         column = self.column if self.kind == "other" else None
-        return Variable(self.kind, self.nullable or other.nullable, column)
+        nullable, state = self.nullable or other.nullable, self.state or other.state
+        return Variable(self.kind, nullable, column, self.record, state)
 
 
 def kind_of_column(kind: pa.DataType) -> Kind:

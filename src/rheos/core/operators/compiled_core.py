@@ -238,13 +238,13 @@ class _KeyedInputs(LoopInputs):
     def of(self, parameter: Parameter, python: PythonCalls | None) -> npt.NDArray[Any]:
         match parameter.source:
             case "state":
-                return self._core.state.columns[parameter.name].values
+                return self._core.state.column(parameter.name).values
             case "present":
-                return self._core.state.columns[parameter.name].present
+                return self._core.state.column(parameter.name).present
             case "changed":
-                return self._core.state.columns[parameter.name].changed
+                return self._core.state.column(parameter.name).changed
             case "stamps":
-                column = self._core.state.columns[parameter.name]
+                column = self._core.state.column(parameter.name)
                 assert isinstance(column, ExpiringColumn)
                 return column.stamps
             case "times":

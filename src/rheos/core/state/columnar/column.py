@@ -88,14 +88,21 @@ class StateColumn:
         self.codec = value_codec(declared.name, declared.type, expires=expiry is not None)
         """Codec of stored values, which `later` returns and `load` receives."""
         self.texts = texts
-        default = declared.default
-        if default is None:
-            default = declared.type()
-        self.default = texts.code(default) if declared.type is str else default
+        self.default = self.array_default(declared)
         """The default, in the form of the array."""
-        self.values: npt.NDArray[Any] = np.full(_SMALLEST, self.default, DTYPES[declared.type])
+        kind = DTYPES.get(declared.type, np.bool_)
+        self.values: npt.NDArray[Any] = np.full(_SMALLEST, self.default, kind)
         self.present: Flags = np.zeros(_SMALLEST, np.bool_)
         self.changed: Flags = np.zeros(_SMALLEST, np.bool_)
+
+    def array_default(self, declared: ValueState[Any]) -> Any:
+        """Return the default, in the form of the array."""
+        default = declared.type() if declared.default is None else declared.default
+        return self.texts.code(default) if declared.type is str else default
+
+    def text_columns(self) -> list[StateColumn]:
+        """Return the columns whose values are codes of strings."""
+        return [self] if self.type is str else []
 
     def grow(self, size: int) -> None:
         """Extend the column to this number of slots."""

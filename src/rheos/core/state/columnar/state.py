@@ -12,6 +12,7 @@ are written back.
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -27,6 +28,7 @@ from rheos.core.state.columnar.column import StateColumn
 from rheos.core.state.columnar.column_table import ColumnTable
 from rheos.core.state.columnar.expiring import ExpiringColumn, ExpiringTable
 from rheos.core.state.columnar.keys import SlotKeys
+from rheos.core.state.columnar.record_column import RecordColumn
 from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.expiry import Expiry
 from rheos.core.state.keys import Key, KeyCodec
@@ -55,6 +57,15 @@ class ColumnarState(ABC):
         """Return whether a value expires by event time, so that the event times of calls are needed."""
         expiries = [column.expiry for column in self.columns.values()]
         return any(expiry is not None and expiry.goes_by_event_time for expiry in expiries)
+
+    def column(self, name: str) -> StateColumn:
+        """Return the column of a state, or of a field of a dataclass: "basket.items"."""
+        state, _, field = name.partition(".")
+        column = self.columns[state]
+        if not field:
+            return column
+        assert isinstance(column, RecordColumn)
+        return column.parts[field]
 
     def enter(self, columns: Sequence[pa.Array]) -> Slots:
         """Return the slots of the rows' keys. Raise NullKeyError if a key is null."""
@@ -100,7 +111,7 @@ class ColumnarState(ABC):
     def _sweep_texts(self) -> None:
         if not self.texts.too_many():
             return
-        held = [column for column in self.columns.values() if column.type is str]
+        held = [text for column in self.columns.values() for text in column.text_columns()]
         codes = self.texts.keep([column.values for column in held])
         for column, new in zip(held, codes, strict=True):
             column.values = new
@@ -238,6 +249,8 @@ class BackedColumns(ColumnarState):
 
 
 def _column(declared: ValueState[Any], texts: StringCodes, scope: KeyScope) -> StateColumn:
+    if dataclasses.is_dataclass(declared.type):
+        return RecordColumn(declared, texts)
     if declared.ttl is None:
         return StateColumn(declared, texts)
     return ExpiringColumn(declared, texts, Expiry(declared.ttl, scope))
