@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers.lasting import LastingSystem
 from rheos.runtimes.host.user_cache import user_cache
 from rheos.runtimes.spark.jvm_options import find_java
 
@@ -60,11 +61,8 @@ class Flink:
 
     def run(self, arguments: str) -> dict[str, Any]:
         """Return the object that a program prints. Raises CalledProcessError."""
-        opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
-        classes = os.pathsep.join([self._classes.name, self._jars()])
-        program = [self._java, *opened, "-Xmx2g", "-cp", classes, "Peer"]
         done = subprocess.run(
-            [*program, *arguments.split()],
+            [*self._program(), *arguments.split()],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -72,6 +70,15 @@ class Flink:
         )
         printed: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return printed
+
+    def lasting(self) -> LastingSystem:
+        """Return Flink in one Java process for many runs. The caller must close it."""
+        return LastingSystem(self._program())
+
+    def _program(self) -> list[str]:
+        opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
+        classes = os.pathsep.join([self._classes.name, self._jars()])
+        return [self._java, *opened, "-Xmx2g", "-cp", classes, "Peer"]
 
     def close(self) -> None:
         self._classes.cleanup()

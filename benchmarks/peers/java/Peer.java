@@ -1,3 +1,5 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.lang.management.ManagementFactory;
 import java.util.HashMap;
 import java.util.Locale;
@@ -25,7 +27,8 @@ import org.apache.flink.util.Collector;
 /**
  * Benchmarks of Rheos as programs of Flink, in one process.
  *
- * <p>Arguments: the benchmark's name, then `--name value` as `rheos bench` takes them. The last line
+ * <p>Arguments: the benchmark's name, then `--name value` as `rheos bench` takes them. Without them, each
+ * line of the input has those of a run, which is answered before the next one. The last line
  * printed is a JSON object with the metrics, by the names of `rheos bench --json`. With `--inputs FOLDER`
  * a program with event time reads its rows from files there, and the line has the number of its results
  * and the sums of their columns.
@@ -225,6 +228,19 @@ public final class Peer {
     }
 
     public static void main(String[] args) throws Exception {
+        if (args.length > 0) {
+            run(args);
+            System.exit(0);
+        }
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            Measured.forget();
+            run(line.trim().split(" +"));
+        }
+        System.exit(0);
+    }
+
+    private static void run(String[] args) throws Exception {
         Map<String, String> given = new HashMap<>();
         for (int i = 1; i + 1 < args.length; i += 2) {
             given.put(args[i], args[i + 1]);
@@ -279,7 +295,7 @@ public final class Peer {
         if (load.inputs() != null) {
             env.execute(args[0]);
             System.out.println(Checked.json());
-            System.exit(0);
+            return;
         }
         JobClient job = env.executeAsync(args[0]);
         Thread.sleep((long) (warmup * 1000));
@@ -301,8 +317,8 @@ public final class Peer {
                 Measured.quantile(0.5),
                 Measured.quantile(0.9),
                 Measured.quantile(0.99));
-        job.cancel();
-        System.exit(0);
+        System.out.flush();
+        job.cancel().get();
     }
 
     private static String defaultKeys(String name) {
