@@ -42,6 +42,8 @@ class Compared:
 COMPARED = (
     Compared("tumbling", _SUMS),
     Compared("sliding", _SUMS),
+    Compared("sql-tumbling", _SUMS),
+    Compared("sql-sliding", _SUMS),
     Compared("session", _SUMS),
     Compared("top-n", ("k", "window_start", "rank", "v", "at"), inputs=("measurements",)),
     Compared("dedup", ("k", "v", "at"), inputs=("measurements",)),

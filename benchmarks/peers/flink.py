@@ -45,7 +45,7 @@ class Flink:
         libraries = self._folder / "pyflink" / "lib"
         return os.pathsep.join(
             str(jar)
-            for kind in ("flink-dist-*.jar", "flink-cep-*.jar", "log4j-*.jar")
+            for kind in ("flink-dist-*.jar", "flink-cep-*.jar", "flink-table-*.jar", "log4j-*.jar")
             for jar in sorted(libraries.glob(kind))
         )
 

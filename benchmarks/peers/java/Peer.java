@@ -283,6 +283,8 @@ public final class Peer {
             case "top-n" ->
                     Windows.build(Timed.rows(env, load, "measurements", false), args[0], load);
             case "session" -> Windows.build(Timed.rows(env, load, "visits", true), args[0], load);
+            case "sql-tumbling", "sql-sliding" ->
+                    SqlWindows.build(env, Timed.rows(env, load, "visits", false), args[0], load);
             case "dedup" -> Dedup.build(Timed.rows(env, load, "measurements", false), load);
             case "interval-join", "window-join" ->
                     Joins.build(

@@ -23,7 +23,7 @@ final class Windows {
     private static final int BEST = 3;
 
     /** Key, start, end, count, sum, max, and the latest time since which a latency counts. */
-    private static final TypeInformation<Tuple7<Long, Long, Long, Long, Double, Double, Long>> TOTALS =
+    static final TypeInformation<Tuple7<Long, Long, Long, Long, Double, Double, Long>> TOTALS =
             Types.TUPLE(
                     Types.LONG,
                     Types.LONG,

@@ -69,6 +69,7 @@ class Benchmark(StrEnum):
     SQL_GREP = "sql-grep"
     SQL_GROUPING = "sql-grouping"
     SQL_TUMBLING = "sql-tumbling"
+    SQL_SLIDING = "sql-sliding"
     STATE_MACHINE = "state-machine"
     VECTORISED = "vectorised"
     COMPILED = "compiled"

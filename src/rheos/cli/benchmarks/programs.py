@@ -237,17 +237,22 @@ def _sql_grouping(rows: BenchRows) -> DataStream:
     ).as_rows()
 
 
-@_program("sql-tumbling", "the same as tumbling, in SQL", keys=100_000)
-def _sql_tumbling(rows: BenchRows) -> DataStream:
-    rows.env.register("visits", rows.timed("visits"))
-    return rows.env.sql(
-        """
-        SELECT k, window_start, window_end,
-            COUNT(*) AS count, SUM(v) AS sum, MAX(v) AS max, MAX(t) AS t
-        FROM TABLE(TUMBLE(TABLE visits, DESCRIPTOR(at), INTERVAL '10' SECONDS))
-        GROUP BY k, window_start, window_end
-        """
-    )
+def _sql_windows(name: str, windows: str) -> None:
+    @_program(f"sql-{name}", f"the same as {name}, in SQL", keys=100_000)
+    def write(rows: BenchRows) -> DataStream:
+        rows.env.register("visits", rows.timed("visits"))
+        return rows.env.sql(
+            f"""
+            SELECT k, window_start, window_end,
+                COUNT(*) AS count, SUM(v) AS sum, MAX(v) AS max, MAX(t) AS t
+            FROM TABLE({windows})
+            GROUP BY k, window_start, window_end
+            """
+        )
+
+
+_sql_windows("tumbling", "TUMBLE(TABLE visits, DESCRIPTOR(at), INTERVAL '10' SECONDS)")
+_sql_windows("sliding", "HOP(TABLE visits, DESCRIPTOR(at), INTERVAL '1' SECOND, INTERVAL '10' SECONDS)")
 
 
 # --- functions with state -------------------------------------------------------------------------
