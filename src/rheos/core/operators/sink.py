@@ -67,6 +67,8 @@ class SinkOperator(CommittingOperator):
         self._sink = spec.sink
         self._writer: SinkWriter | None = None
         self._committer: Committer | None = spec.sink.committer()
+        shown = visible(ctx.ports[0].schema)
+        self._has_hidden = len(shown) < len(ctx.ports[0].schema)
         self._bounded: HasRoom | None = None
         """The writer, if it cannot always take rows."""
 
@@ -91,7 +93,7 @@ class SinkOperator(CommittingOperator):
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         assert self._writer is not None
         if batch.num_rows:
-            self._writer.write(strip_hidden(batch))
+            self._writer.write(strip_hidden(batch) if self._has_hidden else batch)
         return iter(())
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:

@@ -614,6 +614,8 @@ class SourceOperator(Operator):
                 if not len(ts):
                     return []
         number = [pa.array(np.full(batch.num_rows, state.number))] if self._carries_split else []
+        if strategy is None and not number and self._is_output(batch):
+            return [Out(batch)]
         if strategy is None:
             return self._fit_output([*self._emitted(batch), *number])
         reached = np.maximum.accumulate(self._reach.of_rows(state.split.id, batch, ts))
@@ -675,6 +677,10 @@ class SourceOperator(Operator):
         np.clip(merged, self._watermark, None, out=merged)
         self._watermark = int(merged[-1])
         return merged
+
+    def _is_output(self, batch: Batch) -> bool:
+        """Return whether the batch is emitted as it is."""
+        return self._schema is not None and batch.schema.equals(self._schema, check_metadata=True)
 
     def _fit_output(self, columns: list[pa.Array]) -> list[Out]:
         if self._schema is None:

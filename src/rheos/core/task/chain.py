@@ -198,7 +198,7 @@ class ChainRunner(ABC):
         for _ in range(self._elements_per_run):
             work = self._work
             if work is None:
-                if not self._outputs.writable or not all(sink.has_room() for sink in self._sinks):
+                if not self._outputs.writable or not self._have_room():
                     return RunOutcome.SUSPENDED if worked else RunOutcome.BLOCKED
                 work = self._work = self._next_work()
                 if work is None:
@@ -210,6 +210,11 @@ class ChainRunner(ABC):
             if self._rests:
                 return RunOutcome.SETTLED
         return RunOutcome.WORKED
+
+    def _have_room(self) -> bool:
+        """Return whether all sinks can accept more rows."""
+        # A list, because a generator costs more than the usual sink.
+        return not [sink for sink in self._sinks if not sink.has_room()]
 
     def _suspends(self, work: Work) -> bool:
         """Resume the current work. Return whether it was suspended again, for lack of credit."""

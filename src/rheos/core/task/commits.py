@@ -95,11 +95,12 @@ class Committing:
     def poll(self) -> CheckpointId | None:
         """Return the checkpoint up to which all sinks have committed, if it has risen since the last
         call. Start retries that are due. Raise the error of a failed commit, unless it is retried."""
-        for sink in self._visit_sinks():
+        for operator, sink in self._sinks.items():  # Each turn calls this: not by `_visit_sinks`.
+            self.at = operator
             sink.poll()
+        self.at = None
         requested = self._requested
-        done = (sink.done_up_to(requested) for sink in self._sinks.values())
-        committed = min(done, default=requested)
+        committed = min([requested, *(sink.done_up_to(requested) for sink in self._sinks.values())])
         if committed <= self._reported:
             return None
         self._reported = committed

@@ -128,7 +128,9 @@ class LocalTransport(FramedTransport):
             return
         # Selectors count in milliseconds, but `select` can wait on the selector's own descriptor.
         descriptor = self._selector.fileno()
-        if descriptor < _MAX_SELECTED:
+        if timeout_us <= 0:
+            pass  # The next `receive` looks without waiting.
+        elif descriptor < _MAX_SELECTED:
             select.select((descriptor,), (), (), timeout_us / 1e6)
         else:
             self._selector.select(timeout_us / 1e6)
