@@ -132,15 +132,18 @@ class CallOperator(RichFunctionOperator):
             compiled: pa.Array = results[0].column(RESULT)
             return compiled if there is None else _placed(compiled, there)
         values = [read_column(called, name) for name in spec.arguments]
-        rows: Sequence[Any] = list(zip(*values, strict=True)) if values else [()] * called.num_rows
         given: list[Any] = []
         add = given.append
         many = spec.form is CallForm.MANY
         result: Any = None
         try:
-            for row in rows:
-                result = fn(*row)
-                add(_listed(result) if many else result)
+            if values and not many:
+                # If a call fails, the list has the results of the calls before it.
+                given.extend(map(fn, *values))
+            else:
+                for row in zip(*values, strict=True) if values else [()] * called.num_rows:
+                    result = fn(*row)
+                    add(_listed(result) if many else result)
         except UserRaised as error:
             at = len(given)
             if many and result is not None and is_single(result):

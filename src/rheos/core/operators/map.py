@@ -29,9 +29,11 @@ check_example(
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from types import GeneratorType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,10 +48,19 @@ from rheos.core.graph.render import spell_record
 from rheos.core.operators.automatic_rows import Automatic, automatic_rows, row_typing
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowSpec
 from rheos.core.operators.origins import OneRow, Origin, SameRow
-from rheos.core.operators.records import UserRaised, check_kept, not_iterable, user_error, wrong_type
+from rheos.core.operators.records import (
+    Stamps,
+    UserRaised,
+    check_kept,
+    not_iterable,
+    user_error,
+    wrong_type,
+)
 from rheos.core.operators.rich_function import RichFunctionOperator
 from rheos.core.protocol.elements import Batch, visible
 from rheos.core.protocol.types import TypeMismatch, batch_of, rows_of
+
+_SINGLE = (str, bytes, dict)
 
 
 def emitted(
@@ -57,7 +68,7 @@ def emitted(
     made: list[Any],
     batch: Batch,
     rows: Sequence[Any],
-    origins: list[int] | None,
+    origins: Stamps | None,
     keeps: str | None,
 ) -> Iterator[Out]:
     """Yield one batch of the records that a function returned. `origins` is the position of each
@@ -75,7 +86,7 @@ def emitted(
     hidden = [batch.column(name) for name in schema.names[made_batch.num_columns :]]
     indices = None
     if origins is not None and hidden:
-        indices = pa.array(np.array(origins, dtype=np.int64))
+        indices = pa.array(origins)
         hidden = [column.take(indices) for column in hidden]
     if keeps is not None:
         before = batch.column(keeps)
@@ -167,7 +178,7 @@ class _RecordOperator(RichFunctionOperator):
         return rows
 
     def _emit(
-        self, made: list[Any], batch: Batch, rows: list[Any], origins: list[int] | None
+        self, made: list[Any], batch: Batch, rows: list[Any], origins: Stamps | None
     ) -> Iterator[Out]:
         return emitted(self.ctx, made, batch, rows, origins, self._keeps)
 
@@ -195,31 +206,38 @@ class FlatMapOperator(_RecordOperator):
 
     def _by_python(self, batch: Batch) -> Iterator[Out]:
         rows, most = rows_of(batch, self._record), self.ctx.batch_rows
-        made: list[Any] = []
-        origins: list[int] = []
-        for index, row in enumerate(rows):
-            records = self._iterate(row)
-            while True:
-                had = len(made)
-                try:
-                    made.extend(islice(records, most - had))
-                except UserRaised as error:
-                    raise user_error(self.ctx, error, record=row) from error
-                origins += [index] * (len(made) - had)
-                if len(made) < most:
-                    break
-                yield from self._emit(made, batch, rows, origins)
-                made, origins = [], []
-        yield from self._emit(made, batch, rows, origins)
+        ends, count = array("q"), 0
+        records = self._records(rows, ends)
+        while made := list(islice(records, most)):
+            numbers = np.arange(count, count + len(made))
+            count += len(made)
+            origins = np.searchsorted(np.array(ends, np.int64), numbers, side="right")
+            yield from self._emit(made, batch, rows, origins)
 
-    def _iterate(self, row: Any) -> Iterator[Any]:
-        try:
-            given = self._fn(row)
-        except UserRaised as error:
-            raise user_error(self.ctx, error, record=row) from error
+    def _records(self, rows: Sequence[Any], ends: array[int]) -> Iterator[Any]:
+        """Yield the records of all rows. After those of each row, append their number so far to
+        `ends`."""
+        fn, count = self._fn, 0
+        for row in rows:
+            try:
+                given = fn(row)
+            except UserRaised as error:
+                raise user_error(self.ctx, error, record=row) from error
+            if given.__class__ is not GeneratorType:
+                given = self._iterate(given, row)
+            try:
+                for record in given:
+                    count += 1
+                    yield record
+            except UserRaised as error:
+                raise user_error(self.ctx, error, record=row) from error
+            ends.append(count)
+
+    def _iterate(self, given: Any, row: Any) -> Iterator[Any]:
+        """Return an iterator over the records that the function returned for a row."""
         if given is None:
             return iter(())
         # A string or a dict is a single record, too, although Python could iterate over it.
-        if isinstance(given, str | bytes | dict) or not hasattr(given, "__iter__"):
+        if isinstance(given, _SINGLE) or not hasattr(given, "__iter__"):
             raise not_iterable(self.ctx, given, record=row)
         return iter(given)

@@ -1,0 +1,242 @@
+"""Operators that call a Python function for each record, and the same calls in a bare loop of Python.
+
+The bare loop makes records of Arrow columns, calls the function, and makes columns of the results.
+It knows nothing of time, keys or errors. Each operator runs interpreted and, if its functions can be
+compiled, compiled. All forms process the same batches in turns. The table has the processor time for a
+record in ns, and the ratio of each form to the bare loop in the same round.
+
+usage: python -m benchmarks.function_kinds [--rounds N] [--batches N] [KIND ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+os.environ.setdefault("POLARS_MAX_THREADS", "1")  # As in a worker.
+
+import numpy as np
+import pyarrow as pa
+
+import rheos as rh
+from benchmarks.one_operator import opened
+from rheos.cli.benchmarks.intervals import MIN_ROUNDS, cell, ratio_cell
+from rheos.core.operators.call import CallSpec
+from rheos.core.operators.contract import Operator, OperatorSpec
+from rheos.core.operators.filter_function import FilterFunctionSpec
+from rheos.core.operators.form_choice import ENOUGH_ROWS
+from rheos.core.operators.map import MapSpec
+from rheos.core.operators.reduce import ReduceSpec
+from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.ports import Immediate
+from rheos.core.protocol.types import schema_of
+
+ROWS = 16_384
+KEYS = 1_000
+
+
+@dataclass
+class Sale:
+    user: int
+    cents: int
+    share: float
+    city: str
+
+
+@dataclass
+class Priced:
+    user: int
+    dollars: float
+    city: str
+
+
+def priced(sale: Sale) -> Priced:
+    rate = 1.1 if sale.city == "Lyon" else 0.9
+    return Priced(sale.user, sale.cents * rate / 100, sale.city)
+
+
+def installments(sale: Sale) -> Iterator[Priced]:
+    for number in range(sale.cents % 3):
+        yield Priced(sale.user, sale.cents / (number + 1), sale.city)
+
+
+def is_large(sale: Sale) -> bool:
+    return sale.cents > 500 and sale.share < 0.5
+
+
+def larger(before: Sale, sale: Sale) -> Sale:
+    return sale if sale.cents > before.cents else before
+
+
+def dollars(cents: int, share: float) -> float:
+    return cents * share / 100 if cents > 50 else 0.0
+
+
+Bare = Callable[[Batch], object]
+
+
+def records(batch: Batch) -> Iterator[Sale]:
+    return map(Sale, *(column.to_pylist() for column in batch.columns))
+
+
+def columns(made: list[Priced]) -> Batch:
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([each.user for each in made], pa.int64()),
+            pa.array([each.dollars for each in made], pa.float64()),
+            pa.array([each.city for each in made], pa.string()),
+        ],
+        names=["user", "dollars", "city"],
+    )
+
+
+def bare_reduce() -> Bare:
+    state: dict[int, Sale] = {}
+
+    def reduced(batch: Batch) -> object:
+        made = []
+        for sale in records(batch):
+            before = state.get(sale.user)
+            state[sale.user] = sale if before is None else larger(before, sale)
+            made.append(state[sale.user])
+        names = batch.schema.names
+        return [pa.array([getattr(each, name) for each in made]) for name in names]
+
+    return reduced
+
+
+def bare_flat_map(batch: Batch) -> object:
+    return columns([each for sale in records(batch) for each in installments(sale)])
+
+
+def bare_call(batch: Batch) -> object:
+    given = zip(batch.column("cents").to_pylist(), batch.column("share").to_pylist(), strict=True)
+    return pa.array([dollars(cents, share) for cents, share in given], pa.float64())
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of function: the method that adds it, its operator, and the bare loop."""
+
+    add: Callable[[rh.Environment, Any], object]
+    spec: type[OperatorSpec]
+    bare: Callable[[], Bare]
+
+
+def add_call(env: rh.Environment, sales: Any) -> None:
+    env.register("sales", sales)
+    env.register_function("dollars", dollars)
+    env.sql("SELECT dollars(cents, share) AS made FROM sales").collect("found")
+
+
+KINDS = {
+    "map": Kind(
+        lambda env, sales: sales.map(priced).collect("found"),
+        MapSpec,
+        lambda: lambda batch: columns([priced(sale) for sale in records(batch)]),
+    ),
+    "flat_map": Kind(
+        lambda env, sales: sales.flat_map(installments).collect("found"),
+        MapSpec,
+        lambda: bare_flat_map,
+    ),
+    "filter": Kind(
+        lambda env, sales: sales.filter(is_large).collect("found"),
+        FilterFunctionSpec,
+        lambda: lambda batch: batch.filter(pa.array([is_large(sale) for sale in records(batch)])),
+    ),
+    "reduce": Kind(
+        lambda env, sales: sales.key_by("user").reduce(larger).collect("found"),
+        ReduceSpec,
+        bare_reduce,
+    ),
+    "SQL function": Kind(add_call, CallSpec, lambda: bare_call),
+}
+
+
+def operator(kind: Kind, *, compiled: bool) -> Operator:
+    env = rh.Environment(1, compiled=compiled)
+    kind.add(env, env.from_source(rh.collection([], schema=Sale), name="sales"))
+    made = opened(env, kind.spec, ROWS)
+    made.ctx.io = AtOnce()  # type: ignore[assignment]
+    return made
+
+
+class AtOnce:
+    """Executes work when it is requested."""
+
+    def aside(self, work: Callable[[], Any]) -> Immediate[Any]:
+        return Immediate(work())
+
+
+def inputs() -> list[Batch]:
+    rng = np.random.default_rng(1)
+    cities = np.array(["Lyon", "Bonn", "Oslo", "Turin"])
+    return [
+        pa.record_batch(
+            {
+                "user": rng.integers(0, KEYS, ROWS),
+                "cents": rng.integers(0, 1000, ROWS),
+                "share": rng.random(ROWS),
+                "city": cities[rng.integers(0, 4, ROWS)],
+            },
+            schema=schema_of(Sale),
+        )
+        for _ in range(8)
+    ]
+
+
+def spent_ns(process: Callable[[Batch], object], given: list[Batch], batches: int) -> float:
+    """Return the processor time for a record."""
+    began = time.process_time_ns()
+    for at in range(batches):
+        process(given[at % len(given)])
+    return (time.process_time_ns() - began) / (batches * ROWS)
+
+
+def consumed(of: Operator) -> Callable[[Batch], object]:
+    return lambda batch: list(of.on_batch(0, batch))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
+    parser.add_argument("--batches", type=int, default=8)
+    asked = parser.parse_args()
+    given = inputs()
+    gc.freeze()
+    gc.set_threshold(500_000, 10, 10)  # As the worker does.
+    print("| function | bare loop, ns | interpreted, ns | ratio | compiled, ns | ratio |")
+    print("|---|---|---|---|---|---|")
+    for name in asked.kinds or KINDS:
+        kind = KINDS[name]
+        compiles = operator(kind, compiled=True)
+        forms = {
+            "bare": kind.bare(),
+            "interpreted": consumed(operator(kind, compiled=False)),
+            "compiled": consumed(compiles),
+        }
+        # The compiled form takes over after these rows.
+        spent_ns(forms["compiled"], given, ENOUGH_ROWS // ROWS + 3)
+        if not compiles.ctx.counters.get("compiled_rows"):
+            del forms["compiled"]
+        times: defaultdict[str, list[float]] = defaultdict(list)
+        for _ in range(asked.rounds):
+            for form, process in forms.items():
+                times[form].append(spent_ns(process, given, asked.batches))
+        shown = [cell(times["bare"], "{:.0f}".format)]
+        for form in ("interpreted", "compiled"):
+            pairs = list(zip(times[form], times["bare"], strict=False))
+            shown += [cell(times[form], "{:.0f}".format), ratio_cell(pairs)]
+        print(f"| {name} | {' | '.join(shown)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
