@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from statistics import median
+from typing import Any
 
 import pyarrow as pa
 
@@ -139,20 +140,7 @@ class Slots:
             splits=enumerate_splits(plan),
             restore=None,
         )
-        self.transports = [
-            LocalTransport(
-                attempt=Attempt(1),
-                subtask=subtask,
-                token=b"0123456789abcdef",
-                schemas=plan.edge_schemas(),
-                initial_credits=TaskConfig.credits,
-                parallelism=slots,
-                path=f"{folder}/{subtask}",
-            )
-            for subtask in range(slots)
-        ]
-        for transport in self.transports:
-            transport.connect([each.address for each in self.transports])
+        self.transports = self.connected(slots, folder)
         store = MemoryStore()
         self.engines: list[SubtaskEngine] = [
             open_slot(
@@ -167,6 +155,24 @@ class Slots:
             )
             for subtask, transport in enumerate(self.transports)
         ]
+
+    def connected(self, slots: int, folder: str) -> Sequence[Any]:
+        """Return the transports of all slots, connected with each other."""
+        transports = [
+            LocalTransport(
+                attempt=Attempt(1),
+                subtask=subtask,
+                token=b"0123456789abcdef",
+                schemas=self.plan.edge_schemas(),
+                initial_credits=TaskConfig.credits,
+                parallelism=slots,
+                path=f"{folder}/{subtask}",
+            )
+            for subtask in range(slots)
+        ]
+        for transport in transports:
+            transport.connect([each.address for each in transports])
+        return transports
 
     def turn(self) -> None:
         """All there is to do by this time, as each slot's loop would: a step that finds nothing more,
