@@ -159,3 +159,18 @@ def test_known_keys_take_one_native_call() -> None:
         [out] = list(operator.on_batch(0, rows_of([2, 2], [1, 1])))
     assert calls.call_count == 1
     assert out.batch.column("total").to_pylist() == [5, 6]
+
+
+@pytest.mark.parametrize("spread", [1, 0x5851F42D4C957F2D])
+def test_new_keys_in_small_batches_outgrow_every_array(kernels: Kernels, spread: int) -> None:
+    aggregates = {"n": agg.count(), "total": agg.sum("v")}
+    output = pa.schema([*running_schema(visible(SCHEMA), aggregates), SCHEMA.field(TS)])
+    made = []
+    for form in (None, kernels):
+        operator = RunningOperator(context(SCHEMA, output, keys=("k",)), RunningSpec(aggregates))
+        with used(form):
+            for start in range(0, 3000, 10):
+                keys = [(n * spread) % 2**63 for n in range(start, start + 10)]
+                for batch in (rows_of([*keys, 0], [*range(10), 1]), rows_of(keys, [1] * 10)):
+                    made += [out.batch.to_pylist() for out in operator.on_batch(0, batch)]
+    assert made[: len(made) // 2] == made[len(made) // 2 :]

@@ -98,7 +98,7 @@ class CountCell(Cell):
         return whole_numbers(self.counts_of_few(slots))
 
     def native(self) -> NativeCell:
-        return NativeCell(NativeOperation.COUNT, count=self._count.values)
+        return NativeCell(NativeOperation.COUNT, counts=self._count.values)
 
     def counts_of_few(self, slots: Sequence[int]) -> list[int]:
         """Return the counts after each of a few rows, every one of which counts."""

@@ -174,8 +174,8 @@ class MeanCell(Cell):
     def native(self) -> NativeCell | None:
         if self._units.is_wide() or pa.types.is_decimal(self._kind):
             return None
-        counts = self._count.native().count
-        return NativeCell(NativeOperation.INT_MEAN, total=self._units.low.values, count=counts)
+        counts = self._count.native().counts
+        return NativeCell(NativeOperation.INT_MEAN, total=self._units.low.values, counts=counts)
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         self._units.thaw(slots, parts)
@@ -209,8 +209,8 @@ class FloatMeanCell(Cell):
         return floats([sum / count for sum, count in zip(sums, counts, strict=True)])
 
     def native(self) -> NativeCell:
-        counts, sums = self._count.native().count, self._sum.native().total
-        return NativeCell(NativeOperation.FLOAT_MEAN, total=sums, count=counts)
+        counts, sums = self._count.native().counts, self._sum.native().total
+        return NativeCell(NativeOperation.FLOAT_MEAN, total=sums, counts=counts)
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         """Restore frozen parts. They may be those of `MeanCell`, if a changed program has floats in a

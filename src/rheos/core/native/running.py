@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, assert_never
+from operator import is_
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -53,20 +53,18 @@ class NativeOperation(IntEnum):
     GREATEST = 6
 
 
-@dataclass(frozen=True)
-class NativeCell:
+class NativeCell(NamedTuple):
     """The arrays of a running aggregate, by slot, and how a kernel updates them."""
 
     operation: NativeOperation
     total: _Array | None = None
     """Sums, or the best values."""
-    count: _Array | None = None
+    counts: _Array | None = None
     seen: _Array | None = None
     """Whether a key has had a value."""
 
 
-@dataclass(frozen=True)
-class NativeTable:
+class NativeTable(NamedTuple):
     """The table in which a kernel looks keys up."""
 
     table: _Array
@@ -168,7 +166,8 @@ class NativeRunning:
         assert columns is not None, "checked by `is_known`"
         self._given, self._made = ArrowArray(), ArrowArray()
         self._given_at, self._made_at = ctypes.addressof(self._given), ctypes.addressof(self._made)
-        self._kept = (table, cells, changed)  # Their memory is used.
+        self._arrays = _arrays_of(table, cells, changed)
+        """Arrays whose memory the kernel uses."""
         values = [rows.values[name] for name in rows.names]
         self._cells = (_Cell * len(cells))(
             *(
@@ -177,7 +176,7 @@ class NativeRunning:
                     cell.operation,
                     _width(cell),
                     _address_of(cell.total),
-                    _address_of(cell.count),
+                    _address_of(cell.counts),
                     _address_of(cell.seen),
                 )
                 for of, cell in zip(values, cells, strict=True)
@@ -204,6 +203,17 @@ class NativeRunning:
         )
         self._running_at = ctypes.addressof(self._running)
 
+    def has_grown(
+        self, table: NativeTable | None, cells: Sequence[NativeCell], changed: _Array, known: int
+    ) -> bool:
+        """Use the first `known` slots from now on. Return False if this needs another description,
+        because arrays were replaced."""
+        arrays = _arrays_of(table, cells, changed)
+        if len(arrays) != len(self._arrays) or not all(map(is_, arrays, self._arrays)):
+            return False
+        self._running.known = known
+        return True
+
     def run(
         self, kernels: Kernels, batch: pa.RecordBatch, slots: npt.NDArray[np.int32] | None
     ) -> pa.RecordBatch | None:
@@ -214,6 +224,17 @@ class NativeRunning:
         if kernels.running(self._given_at, self._running_at, at, self._made_at) == PYTHON:
             return None
         return pa.RecordBatch._import_from_c(self._made_at, self._rows.made)
+
+
+def _arrays_of(
+    table: NativeTable | None, cells: Sequence[NativeCell], changed: _Array
+) -> list[_Array | None]:
+    found: list[_Array | None] = [changed]
+    for cell in cells:
+        found += [cell.total, cell.counts, cell.seen]
+    if table is not None:
+        found += [table.table, table.words]
+    return found
 
 
 def _width(cell: NativeCell) -> int:

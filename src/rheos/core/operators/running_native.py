@@ -62,17 +62,21 @@ class NativeForm:
             rows = self._rows = NativeRows(given, self._made, self._columns)
             self._of = None
         if self._of is not state or self._version != state.version:
-            self._of, self._version = state, state.version
-            cells = {name: cell for name, cell in state.native_cells().items() if cell is not None}
-            is_known = rows.is_known and len(cells) == len(self._columns)
-            self._native = None
-            if is_known and all(rows.knows(name, cell) for name, cell in cells.items()):
-                self._native = NativeRunning(
-                    rows,
-                    self._keys[0],
-                    state.native_table() if len(self._keys) == 1 else None,
-                    list(cells.values()),
-                    state.changes,
-                    len(state),
-                )
+            self._version = state.version
+            self._native = self._described(state, rows, self._native if self._of is state else None)
+            self._of = state
         return self._native
+
+    def _described(
+        self, state: MemoryRunningState, rows: NativeRows, before: NativeRunning | None
+    ) -> NativeRunning | None:
+        """Return the description of a state that has changed since `before`, which is changed where
+        that suffices; None if no kernel knows all cells."""
+        of_name = state.native_cells()
+        cells = [cell for name, cell in of_name.items() if cell is not None and rows.knows(name, cell)]
+        if not rows.is_known or len(cells) < len(of_name):
+            return None
+        table = state.native_table() if len(self._keys) == 1 else None
+        if before is not None and before.has_grown(table, cells, state.changes, len(state)):
+            return before
+        return NativeRunning(rows, self._keys[0], table, cells, state.changes, len(state))
