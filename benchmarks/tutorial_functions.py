@@ -1,7 +1,7 @@
 """Keyed functions as tutorials of stream processors write them, for `compiled_share`.
 
 Their subjects are those of public tutorials: fraud, sessions, sensors, clicks, orders, logs. Some use
-lists, maps and objects as state, which are not compiled.
+lists and maps as state, which are not compiled.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from typing import Any
 from rheos.core.compiler.called_functions import called_function
 from rheos.core.compiler.condition_writer import Conditions
 from rheos.core.compiler.constants import MISSING, constant_of
+from rheos.core.compiler.moment_writer import MomentWriter
 from rheos.core.compiler.name_resolver import NameResolver
 from rheos.core.compiler.operator_writer import NATIVE, Operators
 from rheos.core.compiler.python_expressions import PythonExpressions
@@ -38,6 +39,7 @@ class CallWriter:
         tables: ConstantTables,
         conditions: Conditions,
         records: RecordWriter,
+        moments: MomentWriter,
         value: Callable[[ast.expr], Value],
         sources: dict[str, MethodText],
     ) -> None:
@@ -51,6 +53,7 @@ class CallWriter:
         self.tables = tables
         self.conditions = conditions
         self.records = records
+        self.moments = moments
         self.value = value
         self._sources = sources
         self._active: list[FunctionType] = []
@@ -58,6 +61,9 @@ class CallWriter:
 
     def call(self, node: ast.Call) -> Value:
         """Write a call."""
+        moment = self.moments.call(node)
+        if moment is not None:
+            return moment
         match node:
             case ast.Call(func=ast.Attribute(value=of, attr="get"), args=[_] | [_, _], keywords=[]):
                 return self.tables.get(of, node.args, node)

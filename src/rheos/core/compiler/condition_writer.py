@@ -63,7 +63,7 @@ class Conditions:
                 code = f"{value.code} != {self.out.texts.code('')}"
             case "none":
                 return "False"
-            case "record":
+            case "moment" | "record":
                 code = "True"
             case _:
                 raise CannotCompile(

@@ -32,7 +32,13 @@ _MOST_PLACES = 1 << 20
 """Maximum number of places of a table, which has a place for each combination of the parts of its
 keys."""
 
-DTYPES: dict[Kind, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.int64}
+DTYPES: dict[Kind, Any] = {
+    "int": np.int64,
+    "float": np.float64,
+    "bool": np.bool_,
+    "str": np.int64,
+    "moment": np.int64,
+}
 
 MISSING = object()
 """Marker for a name that is not defined."""

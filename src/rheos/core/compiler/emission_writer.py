@@ -118,6 +118,8 @@ class EmittedRecords:
         kind = kind_of_column(field.type)
         if pa.types.is_uint64(field.type):
             kind = "int"
+        if field.type == pa.timestamp("us", "UTC"):
+            kind = "moment"
         if value.kind == "none":
             if not field.nullable:
                 raise CannotCompile(f"field {field.name!r} should be {field.type}, but is None", line)

@@ -10,6 +10,7 @@ from rheos.core.compiler.call_writer import CallWriter
 from rheos.core.compiler.called_functions import LocalValue
 from rheos.core.compiler.condition_writer import Conditions
 from rheos.core.compiler.constants import MISSING, SurroundingNames, constant_of
+from rheos.core.compiler.moment_writer import MomentWriter
 from rheos.core.compiler.name_resolver import NameResolver
 from rheos.core.compiler.operator_writer import Operators
 from rheos.core.compiler.python_expressions import PythonExpressions
@@ -39,6 +40,7 @@ class Expressions:
         self.operators = Operators(writer, self.python)
         self.tables = ConstantTables(writer, scope, self.names, self.value)
         self.records = RecordWriter(writer, scope, self.operators, self.value)
+        self.moments = MomentWriter(writer, scope, self.names, self.operators, self.value)
         self.conditions = Conditions(
             writer, scope, self.operators, self.python, self.tables, self.value
         )
@@ -51,6 +53,7 @@ class Expressions:
             self.tables,
             self.conditions,
             self.records,
+            self.moments,
             self.value,
             sources,
         )
@@ -101,7 +104,8 @@ class Expressions:
         return constant_of(given, self.out.texts, node.lineno)
 
     def _attribute(self, node: ast.Attribute) -> Value:
-        found = self.records.read(node) or self.scope.attribute(self.out, node)
+        found = self.records.read(node) or self.moments.attribute(node)
+        found = found or self.scope.attribute(self.out, node)
         if found is not None:
             return found
         given = self.names.object(node)

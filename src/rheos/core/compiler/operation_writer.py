@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rheos.core.compiler.operations import REMEMBERED, ScalarOperation
-from rheos.core.compiler.values import CannotCompile, Kind, Value
+from rheos.core.compiler.values import PYTHON_NAMES, CannotCompile, Kind, Value
 from rheos.core.compiler.writer import Parameter, Writer
 
 
@@ -21,8 +21,11 @@ def write_operation(
         result: Kind of the result.
         line: Line of the user's file that an error names.
     """
-    if any(operand.kind == "record" for operand in operands):
-        raise CannotCompile("a dataclass as a whole cannot be compiled", line, "use its fields")
+    for operand in operands:
+        if operand.kind in ("moment", "record"):
+            hint = "use its fields" if operand.kind == "record" else "call its strftime"
+            name = PYTHON_NAMES[operand.kind]
+            raise CannotCompile(f"{name} as a whole cannot be compiled", line, hint)
     operation = ScalarOperation(
         code,
         tuple(operand.kind for operand in operands),

@@ -11,6 +11,7 @@ import builtins
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 from rheos.core.compiler.values import KINDS, Kind
@@ -175,10 +176,30 @@ def _unpack(parts: Sequence[str], count: int, at: int) -> str:
     return parts[at]
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _microseconds(timestamp: float) -> int:
+    """Return the datetime of a number of seconds, as compiled code stores it."""
+    return (datetime.fromtimestamp(timestamp, UTC) - _EPOCH) // timedelta(microseconds=1)
+
+
+def _moment(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def _format_moment(microseconds: int, form: str) -> str:
+    # The C code of `strftime` imports a module by the builtins of the calling frame.
+    return _moment(microseconds).strftime(form)
+
+
 _NAMES = {
     **{called.__name__: called for called in FUNCTIONS if called.__module__ == "builtins"},
     **{name: each for name, each in vars(builtins).items() if is_error_class(each)},
     "math": math,
+    "microseconds": _microseconds,
+    "moment": _moment,
+    "format_moment": _format_moment,
     "raise_error": _raise_error,
     "unpack": _unpack,
     "__builtins__": {},

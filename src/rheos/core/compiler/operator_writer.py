@@ -54,7 +54,7 @@ class Operators:
             found = self.python.binary(left, symbol, right, line)
         if found is not None:
             return found
-        wrong = {"none", "str", "other"} & {left.kind, right.kind}
+        wrong = not {left.kind, right.kind} <= {"int", "float", "bool"}
         if wrong or type(op) in _OTHERS:
             raise CannotCompile(f"{left.shown} {symbol} {right.shown} cannot be compiled", line)
         what = f"TypeError: {symbol} of {left.shown} and {right.shown}, one of which was None"
@@ -140,7 +140,8 @@ class Operators:
         if "none" in (left.kind, right.kind) and equality:
             other = left if right.kind == "none" else right
             return f"{'' if symbol == '==' else 'not '}{other.null or 'False'}"
-        numbers = {left.kind, right.kind} <= {"int", "float", "bool"}
+        moments = left.kind == right.kind == "moment"
+        numbers = moments or {left.kind, right.kind} <= {"int", "float", "bool"}
         if not (numbers or equality):
             found = self.python.binary(left, symbol, right, node.lineno)
             if found is not None:

@@ -230,7 +230,7 @@ class RecordWriter:
         if declared is not None:
             return self._read_state(declared)
         if isinstance(node, ast.Name):
-            return self.scope.record_variable(node.id, node.lineno)
+            return self.scope.variable_of("record", node.id, node.lineno)
         return None
 
     def _require(self, of: Value, node: ast.Attribute) -> None:

@@ -134,10 +134,10 @@ class MethodScope:
             return variable_value(known, variable, null)
         return Value(variable.kind, f"v_{known}", null, variable.column)
 
-    def record_variable(self, name: str, line: int) -> Value | None:
-        """Return the value of a variable, if it is a dataclass."""
+    def variable_of(self, kind: Kind, name: str, line: int) -> Value | None:
+        """Return the value of a variable, if it is of this kind."""
         known = self.types.get(self._prefix + name)
-        return None if known is None or known.kind != "record" else self.variable(name, line)
+        return None if known is None or known.kind != kind else self.variable(name, line)
 
     def link(self, known: str, state: str, line: int) -> None:
         """Note that the value of a variable may be the object of a state."""

@@ -8,17 +8,18 @@ from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
-Kind: TypeAlias = Literal["int", "float", "bool", "str", "none", "record", "other"]
-"""Kinds of values. "record" is a dataclass, "other" a column that is only passed on to an output."""
+Kind: TypeAlias = Literal["int", "float", "bool", "str", "none", "moment", "record", "other"]
+"""Kinds of values. "moment" is a datetime in UTC, "record" a dataclass, and "other" a column that code
+only passes on to an output."""
 
 KINDS: dict[type, Kind] = {int: "int", float: "float", bool: "bool", str: "str", type(None): "none"}
 
 PYTHON_NAMES: dict[Kind, str] = {
     "int": "int", "float": "float", "bool": "bool", "str": "str", "none": "None",
-    "record": "a dataclass", "other": "a column",
+    "moment": "datetime", "record": "a dataclass", "other": "a column",
 }  # fmt: skip
 
-ZEROS: dict[Kind, str] = {"int": "0", "float": "0.0", "bool": "False", "str": "-1"}
+ZEROS: dict[Kind, str] = {"int": "0", "float": "0.0", "bool": "False", "str": "-1", "moment": "0"}
 """Initial content of a variable without a value."""
 
 BITS_64 = range(-(1 << 63), 1 << 63)
