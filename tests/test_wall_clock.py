@@ -41,6 +41,7 @@ WALL_TIME = {
     "core/operators/changelog/rekeying.py": "TTL by processing time, across restarts",
     "core/operators/event_time.py": "event time by processing time",
     "core/operators/ingestion_time.py": "ingestion time, which never goes back",
+    "core/operators/once_operator.py": "a timer by processing time that is due at once",
     "core/operators/source.py": "event time by processing time",
     "core/operators/window/triggers/operator.py": "processing time, by which windows are assigned",
     "runtimes/batch/lazy_dataframes.py": "the first attempt's number",

@@ -272,6 +272,7 @@ def test_each_method_that_takes_a_function_is_in_a_table() -> None:
     """Check methods with a parameter that is annotated with a callable or a function class."""
     tested = {name.split()[0].split(",")[0].rpartition(".")[2] for name in PLAIN}
     tested |= {"process", "aggregate", "trigger", "evictor", "co_group", "window", "map_async"}
+    tested |= {"call_once"}
     of = (DataStream, KeyedStream, WindowedStream, ConnectedStreams, KeyedConnectedStreams)
     found = set()
     for cls in of:

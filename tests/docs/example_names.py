@@ -33,6 +33,7 @@ FIELDS = {
     "View": "user page viewed_at:datetime",
     "Order": "id:int customer:int user item currency state op ordered_at:datetime",
     "Payment": "order_id:int cents:int paid_at:datetime",
+    "Receipt": "order_id:int receipt:str",
     "Rate": "currency rate:float rated_at:datetime",
     "Visit": "id:int user user_id:int home at:datetime",
     "User": "name",

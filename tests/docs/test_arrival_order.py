@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 UPDATES = "changes of an updating table before its last state"
 NAMES = {
     "BroadcastProcessSpec": "[Broadcast rules]",
+    "CallOnceSpec": "`call_once`",
     "CoProcessSpec": "`process`",
     "DedupSpec": "`dedup`",
     "KeyedBroadcastProcessSpec": "[Broadcast rules]",

@@ -1,4 +1,4 @@
-"""Checks of the arguments of `stream.map_async(...)`."""
+"""Checks of the arguments of `stream.map_async(...)`, and of other methods with async functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rheos.core.safe_strings import shown
 
 Order = Literal["ordered", "unordered"]
 
-_EXAMPLE = "write `async def ask(visit: Visit) -> Enriched: ...`, and .map_async(ask)"
+_EXAMPLE = "write `async def ask(visit: Visit) -> Enriched: ...`, and .{}(ask)"
 
 
 def mapped(
@@ -31,14 +31,16 @@ def mapped(
     order: Any,
     retries: Any,
     on_timeout: Any,
+    *,
+    method: str = "map_async",
 ) -> tuple[AsyncMapSpec, DeclaredOutput]:
     """Return the operator and the output type for a stream with this schema. Raise ProgramError for
     invalid arguments."""
     called = fn.invoke if isinstance(fn, AsyncFunction) else fn
-    if not _is_async(called):
+    if not is_async(called):
         raise ProgramError(
-            f"map_async() takes an `async def` function or an rh.AsyncFunction, not {shown(fn)}",
-            hint=f"{_EXAMPLE}; for a plain function use .map({function_name(fn)})",
+            f"{method}() takes an `async def` function or an rh.AsyncFunction, not {shown(fn)}",
+            hint=f"{_EXAMPLE.format(method)}; for a plain function use .map({function_name(fn)})",
         )
     if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1:
         raise ProgramError(
@@ -58,16 +60,17 @@ def mapped(
             f"retries must be a retry strategy, not {retries!r}",
             hint="write retries=rh.retry(3, on=ConnectionError)",
         )
-    check_arguments(called, "map_async", ["a record"])
+    check_arguments(called, method, ["a record"])
     if on_timeout is not None:
         check_callable(on_timeout, "on_timeout", ["a record"])
-    declared = output_type(called, returns, method="map_async", many=False)
+    declared = output_type(called, returns, method=method, many=False)
     record = input_record(called, schema)
     spec = AsyncMapSpec(fn, record, capacity, timeout_ms, order, retries, on_timeout)
     return spec, declared
 
 
-def _is_async(fn: Any) -> bool:
+def is_async(fn: Any) -> bool:
+    """Return whether calls of the function return coroutines."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     if not callable(fn):

@@ -27,6 +27,7 @@ from rheos.core.errors import ProgramError
 from rheos.core.graph.parameters import Parameters
 from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.sink import SinkSpec
+from rheos.core.plan.effect_checks import require_checkpoints
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import JobId, job_slug
 from rheos.core.site import call_site, located
@@ -472,6 +473,8 @@ class Environment(HintedBase):
                     {} if self._sql is None or self._config.lineage is None else self._sql.origins()
                 ),
             )
+            if not choice.is_batch:
+                require_checkpoints(plan, config.checkpoint.interval_ms)
             listener = None if options.listener is None else options.listener(name)
             handle = choice.make(self._config, options).submit(plan, config, listener)
         self._program.executed(graph)

@@ -33,10 +33,11 @@ from rheos.api.window_configuration import check_window
 from rheos.api.windowed_stream import WindowedStream
 from rheos.core.aggregates import Agg
 from rheos.core.callables import check_callable, function_name
+from rheos.core.connectors.retry import Retry
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.batch_functions import KeyedBatchFunction
 from rheos.core.graph.changelog import OP, Changes
-from rheos.core.graph.functions import KeyedProcessFunction
+from rheos.core.graph.functions import AsyncFunction, KeyedProcessFunction
 from rheos.core.graph.nodes import MAIN, Late, Order, StreamType
 from rheos.core.graph.patterns import PatternTree
 from rheos.core.graph.validate import (
@@ -51,6 +52,7 @@ from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.changelog.dedup import DedupSpec, Keep
 from rheos.core.operators.changelog.top_n import RANK, TopNSpec
 from rheos.core.operators.late_rows import LATE
+from rheos.core.operators.once_operator import IN_DOUBT
 from rheos.core.operators.pattern.matches import TIMED_OUT
 from rheos.core.operators.process import ProcessSpec
 from rheos.core.operators.reduce import ReduceSpec
@@ -59,6 +61,7 @@ from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.site import call_site, located
 
 if TYPE_CHECKING:
+    from rheos.api.once_calls import InDoubt
     from rheos.api.streams import DataStream
 
 
@@ -224,6 +227,68 @@ class KeyedStream(JoinMethods):
                         ".process(...) for another type",
                     )
             return self._at.add(ReduceSpec(fn, record), name, {MAIN: self._type}).stream
+
+    def call_once(
+        self,
+        fn: Callable[[Any], Any] | AsyncFunction,
+        returns: Any = None,
+        *,
+        confirm: Callable[[Any], Any] | None = None,
+        in_doubt: InDoubt = "call",
+        remember: Duration = "7d",
+        capacity: int = 100,
+        max_waiting: int = 100_000,
+        timeout: Duration = "10s",
+        retries: Retry | None = None,
+    ) -> DataStream:
+        """Call an `async def` function that acts on another system, once for each key.
+
+        The key is the idempotency key: `fn` passes it to the system, which recognises a repeated call.
+
+        ```python
+        async def charge(payment: Payment) -> Receipt: ...
+
+        payments.key_by("order_id").call_once(charge, retries=rh.retry(3, on=ConnectionError))
+        ```
+
+        A row waits until a checkpoint that contains it is complete; then the call is made. The answer
+        is emitted once for each row, and remembered. A later row with the key receives it without a
+        call. The stream of answers has no event time.
+
+        After a failure, the calls of restored rows are in doubt, because they may have been made.
+
+        Args:
+            fn: The function, or an `rh.AsyncFunction` with a client that is opened once.
+            returns: The type of the answers, if no annotation declares it.
+            confirm: An `async def` function of a record in doubt, which asks the system. It returns the
+                answer of the earlier call, or None: then the call is made.
+            in_doubt: "call" makes calls in doubt again, with the same key. "divert" makes no call
+                twice: rows in doubt go to the side output `"in_doubt"`.
+            remember: Time for which answers are remembered, by the wall clock.
+            capacity: Maximum number of concurrent calls per subtask.
+            max_waiting: Number of rows that wait in a subtask before backpressure slows the source.
+            timeout: Maximum time of a call, with its retries. A longer call fails the attempt.
+            retries: Errors after which a call is repeated, and how often: `rh.retry(...)`.
+
+        Returns:
+            The stream of the answers.
+
+        Raises:
+            ProgramError: `fn` is not an async function of a record, an argument is invalid, or the
+                stream is in a loop.
+            SchemaError: The type of the answers is not declared.
+        """
+        name = operator_name("call_once", fn)
+        with located(call_site(), name):
+            from rheos.api.once_calls import called_once  # It imports asyncio.
+
+            limits = (remember, capacity, max_waiting, timeout, retries)
+            spec = called_once(self._at, fn, returns, confirm, in_doubt, *limits)
+            answers = StreamType(spec.answer_schema, False, spec.answer_record)
+            outputs = {MAIN: answers}
+            if in_doubt == "divert":
+                outputs[IN_DOUBT] = StreamType(self.schema, False, self._type.record)
+            return self._at.add(spec, name, outputs).stream
 
     def running(self, **aggregates: Agg) -> DataStream:
         """Add to each row the aggregates of its key so far.

@@ -75,6 +75,11 @@ class Program:
         finally:
             self._within_loop = False
 
+    @property
+    def in_loop(self) -> bool:
+        """Return whether operators that are added now are in the body of a loop."""
+        return self._within_loop
+
     @contextmanager
     def tried(self) -> Iterator[None]:
         """Add operators on trial: they are removed at the end of the block."""

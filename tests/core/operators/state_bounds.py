@@ -39,6 +39,7 @@ from rheos.core.operators.keyed_co_process import KeyedCoProcessSpec
 from rheos.core.operators.lookup import LookupSpec
 from rheos.core.operators.map import MapSpec
 from rheos.core.operators.map_batches import MapBatchesSpec
+from rheos.core.operators.once_operator import CallOnceSpec
 from rheos.core.operators.over.changelog_over import OverSpec
 from rheos.core.operators.pattern.operator import PatternSpec
 from rheos.core.operators.plain_process import PlainProcessSpec
@@ -178,6 +179,9 @@ BOUNDS: Mapping[type, StateBound] = {
         "partial matches, and the rows in them; rows up to the watermark",
         "`within`",
         (KeyContents.MATCHES,),
+    ),
+    CallOnceSpec: StateBound(
+        "`call_once`", "rows that wait for answers; remembered answers", "`max_waiting=`, `remember=`"
     ),
     IterateSpec: StateBound("`iterate`", "rows in the iteration", "`capacity=`"),
 }

@@ -390,7 +390,7 @@ class Every(rh.Trigger):
 
 
 class EveryFromHundred(Every):
-    n = rh.ValueState(float, default=100.0)
+    n = rh.ValueState(float, default=100.0)  # type: ignore[arg-type]
 
 
 class EveryNoting(Every):
@@ -489,7 +489,7 @@ class Both(rh.KeyedCoProcessFunction):
 
 
 class BothWider(Both):
-    left = rh.ValueState(float, default=0.5)
+    left = rh.ValueState(float, default=0.5)  # type: ignore[arg-type]
     noted = rh.ValueState(str, default="")
 
 

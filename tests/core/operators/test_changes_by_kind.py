@@ -78,6 +78,7 @@ TABLE = {
     "patterns": Kind("PatternSpec", lambda keyed: keyed.detect(RISING), MIGRATES, DROPPED),
 }
 ELSEWHERE = {
+    "CallOnceSpec": "tests/core/operators/test_call_once.py",
     "SourceSpec": "positions: tests/core/operators/test_changed_programs.py",
     "EventTimeSpec": "progress of splits, which holds no rows",
     "IntervalJoinSpec": "tests/core/operators/joins/test_changed_programs.py",
@@ -104,7 +105,7 @@ def specs_with_state() -> set[str]:
     for module in pkgutil.walk_packages(operators.__path__, "rheos.core.operators."):
         importlib.import_module(module.name)
     found: set[str] = set()
-    waiting: list[type] = [OperatorSpec]
+    waiting: list[Any] = [OperatorSpec]
     while waiting:
         spec = waiting.pop()
         waiting += spec.__subclasses__()

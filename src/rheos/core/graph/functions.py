@@ -49,7 +49,7 @@ class RichFunction:
 
 
 class AsyncFunction:
-    """A function for `map_async` with a client that is opened once in each subtask.
+    """A function for `map_async` or `call_once` with a client that is opened once in each subtask.
 
     ```python
     class Ask(rh.AsyncFunction):

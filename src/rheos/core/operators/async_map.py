@@ -25,7 +25,6 @@ import copy
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, Literal
 
@@ -33,9 +32,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.connectors.retry import Retry
-from rheos.core.errors import UnavailableError
 from rheos.core.graph.nodes import Spec
-from rheos.core.operators.async_calls import MISSING, AsyncCalls, CallBatch, nothing
+from rheos.core.operators.async_calls import MISSING, AsyncCalls, CallBatch
+from rheos.core.operators.async_loop import WATCH_US, FunctionLoop
 from rheos.core.operators.contract import (
     ASKS_OUTSIDE,
     AsyncOperator,
@@ -48,17 +47,13 @@ from rheos.core.operators.contract import (
     StartedWork,
 )
 from rheos.core.operators.map import emitted
-from rheos.core.operators.records import user_site
 from rheos.core.operators.runtime_context import RuntimeContext
 from rheos.core.protocol.elements import Batch
-from rheos.core.protocol.ports import Completion, EventLoop
+from rheos.core.protocol.ports import Completion
 from rheos.core.protocol.types import rows_of
 
 _LOOK_US = 2000
 """Interval in µs at which a batch is checked for rows that can be emitted ahead of the others."""
-
-_WATCH_US = 100_000
-"""Interval in µs at which the event loop is checked."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +95,7 @@ class AsyncMapOperator(AsyncOperator):
         super().__init__(ctx)
         self.spec = spec
         self._runtime = RuntimeContext(ctx)
-        self._calls = AsyncCalls(
+        calls = AsyncCalls(
             ctx,
             copy.deepcopy(spec.fn),
             capacity=spec.capacity,
@@ -108,47 +103,19 @@ class AsyncMapOperator(AsyncOperator):
             retry=spec.retries,
             on_timeout=spec.on_timeout,
         )
-        self._loop: EventLoop | None = None
-        self._opened: Completion[None] | None = None
-        self._ping: Completion[None] | None = None
-        self._silent_us = 0
-        """Time in µs for which the event loop has not answered the last ping, as far as observed."""
-        self._watched_us = 0
+        self._loop = FunctionLoop(ctx, calls, spec.timeout_ms)
 
     def open(self, restored: Restored) -> None:
-        self._loop = self.ctx.io.event_loop()
-        self._opened = self._loop.submit(partial(self._calls.open, self._runtime))
+        self._loop.open(self._runtime)
 
     def begin(self, port: int, batch: Batch) -> StartedWork:
-        assert self._loop is not None
         calls = CallBatch(rows_of(batch, self.spec.record))
-        completion = self._loop.submit(partial(self._calls.run, calls))
+        completion = self._loop.submit(calls)
         return _SubmittedBatch(self, [_SubmittedRows(calls, completion, range(batch.num_rows))])
 
     def watch(self) -> None:
-        """Check the event loop, while answers are awaited. Raise the error of the function's `open`.
-        Raise also if the function has blocked the event loop for as long as a call may take."""
-        assert self._loop is not None
-        if self._opened is not None and self._opened.done():
-            self._opened.result()
-            self._opened = None
-        now_us = self.ctx.clock.monotonic_us()
-        if self._ping is None or self._ping.done():
-            self._ping, self._silent_us = self._loop.submit(nothing), 0
-        else:
-            # While the whole process is suspended, nothing checks the event loop.
-            self._silent_us += min(now_us - self._watched_us, 2 * _WATCH_US)
-        self._watched_us = now_us
-        if self._silent_us <= self.spec.timeout_ms * 1000:
-            return
-        frames = self._loop.stack()
-        raise UnavailableError(
-            f"the function has blocked the event loop for {self._silent_us / 1000000.0:.3g} s",
-            site=user_site(frames) or self.ctx.site,
-            operator=self.ctx.name,
-            hint="it blocks without await: use an asyncio client, or `await asyncio.to_thread(...)` "
-            "for blocking calls",
-        )
+        """Check the event loop, while answers are awaited; see `FunctionLoop.watch`."""
+        self._loop.watch()
 
     def emit(self, made: list[Any], rows: Sequence[Any], batch: Batch) -> Iterator[Out]:
         for start in range(0, len(made), self.ctx.batch_rows):
@@ -161,16 +128,10 @@ class AsyncMapOperator(AsyncOperator):
         return iter(())
 
     def close(self) -> None:
-        self.close_function()
+        self._loop.close()
 
     def close_function(self) -> None:
-        """Close the function, and wait a few seconds at most until that is done."""
-        if self._loop is None:
-            return
-        loop, self._loop = self._loop, None
-        loop.close(self._calls.close)
-        if self._calls.failure is not None:
-            raise self._calls.failure
+        self._loop.close()
 
 
 @dataclass(slots=True)
@@ -201,7 +162,7 @@ class _SubmittedBatch(StartedWork):
         return False
 
     def wake_after_us(self) -> int | None:
-        return _LOOK_US if self._operator.spec.order == "unordered" else _WATCH_US
+        return _LOOK_US if self._operator.spec.order == "unordered" else WATCH_US
 
     def part(self, batch: Batch) -> SplitBatch | None:
         now_us = self._operator.ctx.clock.monotonic_us()

@@ -338,6 +338,12 @@ class OperatorSpec(Spec):
         return None
 
     @property
+    def acts_outside(self) -> bool:
+        """Return whether the operator changes other systems, apart from sinks. Replays, such as `fork`
+        and `debug`, refuse programs with such operators, because a replay must change nothing."""
+        return False
+
+    @property
     def keeps_rows(self) -> bool:
         """Whether the state holds whole input rows, including columns that the operator does not read
         today. A changed program may read them, so a runtime with stored state does not prune the
@@ -512,3 +518,22 @@ class CommittingOperator(Operator):
         (backpressure). Only a commit in progress or about to be retried may make it False: the task
         calls again when that commit has ended."""
         return True
+
+
+class HoldingOperator(Operator):
+    """An operator whose rows wait in its state until an outside system has answered. It is the head of
+    a chain.
+
+    The chain takes no more rows while `capacity_rows` wait, unless a barrier follows them. If the input
+    has ended, the chain ends once no row waits. Until then it takes its snapshots when the master
+    triggers them.
+    """
+
+    @property
+    @abstractmethod
+    def capacity_rows(self) -> int:
+        """Return the number of waiting rows at which the operator takes no more."""
+
+    @abstractmethod
+    def waiting_rows(self) -> int:
+        """Return the number of rows that wait."""

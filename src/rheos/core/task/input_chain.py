@@ -2,17 +2,18 @@
 
 A chain in a loop takes no new rows while many circulate (`LoopRoom`). The chain at the head of a loop
 ends when the loop is empty (`LoopHead`). A chain whose head is asynchronous starts to process batches
-before their turn (`early_work`).
+before their turn (`early_work`). A chain whose head holds rows until they are answered ends after that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
+from rheos.core.operators.contract import HoldingOperator
 from rheos.core.protocol.control import LAPS, Totals
 from rheos.core.protocol.elements import SWM, Batch, Element, IterationMark, LatencyMark, Mark
 from rheos.core.protocol.ids import ChannelId
@@ -20,6 +21,7 @@ from rheos.core.task.barriers import ArrivingBarriers
 from rheos.core.task.chain import ChainParts, ChainRunner, Work
 from rheos.core.task.chain_snapshot import ChainSnapshot
 from rheos.core.task.early_work import EarlyWork
+from rheos.core.task.held_room import HeldRoom
 from rheos.core.task.in_flight_rows import InFlight
 from rheos.core.task.inputs import Channel, GateEvent, InputGate
 from rheos.core.task.latency import GateLatency
@@ -34,13 +36,29 @@ Release: TypeAlias = Callable[[ChannelId], None]
 """Function that returns the credit of a processed batch to its channel."""
 
 
+class Room(Protocol):
+    """Admission of new rows to a chain."""
+
+    def check(self) -> None:
+        """Raise RheosError if more rows wait than may."""
+        ...
+
+    def admits(self, *, awaited: bool) -> bool:
+        """Return whether new rows may be taken now. `awaited`: the chain waits for a barrier."""
+        ...
+
+    def admitted(self) -> None:
+        """Record that new rows were taken."""
+        ...
+
+
 class InputChain(ChainRunner):
     """Runs one subtask of a chain whose head receives rows of other chains."""
 
     def __init__(
-        self, parts: ChainParts, gate: InputGate, release: Release, room: LoopRoom | None = None
+        self, parts: ChainParts, gate: InputGate, release: Release, room: Room | None = None
     ) -> None:
-        """Create the chain. `room` is the room of its loop; None if it is in no loop."""
+        """Create the chain. `room` is the room of its loop, or of its head; None if it has no bound."""
         barriers = ArrivingBarriers(gate, parts.clock, parts.config)
         # Check for a barrier that may overtake after every element, since an element may take long.
         elements = _ELEMENTS_PER_RUN if barriers.patience_us is None else 1
@@ -85,9 +103,9 @@ class InputChain(ChainRunner):
             self._room.admitted()
         return self._rows(channel, element)
 
-    def _has_room(self, room: LoopRoom, channel: Channel) -> bool:
-        """Return whether a chain in a loop may take the next element of the channel. It takes rows from
-        outside only if the loop has room, or if it waits for a barrier after these rows (IT5)."""
+    def _has_room(self, room: Room, channel: Channel) -> bool:
+        """Return whether a chain with a room may take the next element of the channel. It takes rows
+        from outside only if there is room, or if it waits for a barrier after these rows (IT5)."""
         if channel.cycle or not isinstance(channel.queue[0], pa.RecordBatch):
             return True
         if self.gate.holds_loop:
@@ -186,6 +204,27 @@ class LoopHeadChain(InputChain):
         """Store the rows that are in the loop at the barrier."""
         if not self.ended:
             self._record(taken)
+
+
+class HoldingChain(InputChain):
+    """Runs one subtask of a chain whose head holds rows until they are answered."""
+
+    def __init__(
+        self, parts: ChainParts, gate: InputGate, release: Release, holder: HoldingOperator
+    ) -> None:
+        super().__init__(parts, gate, release, HeldRoom(holder))
+        self._holder = holder
+        self._input_over = False
+
+    def _input_ended(self) -> Work:
+        """Wait for the answers. No barrier arrives any more, so the master's triggers replace them."""
+        self._input_over = self._barriers.by_itself = True
+        yield from ()
+
+    def _read(self) -> Work | None:
+        if not self._input_over:
+            return super()._read()
+        return None if self._holder.waiting_rows() else self._end()
 
 
 class AheadChain(InputChain):

@@ -18,6 +18,7 @@ from rheos.core.errors import RheosError, unexpected
 from rheos.core.operators.contract import (
     AsyncOperator,
     CommittingOperator,
+    HoldingOperator,
     Operator,
     Out,
     Restored,
@@ -182,6 +183,12 @@ class OperatorTree(Generic[T]):
         """Return whether the head's rows go through `begin` and `finish` instead of `batch`: the head
         is asynchronous, and the host may not wait."""
         return self._wait_for is None and isinstance(self._operators[0], AsyncOperator)
+
+    @property
+    def holder(self) -> HoldingOperator | None:
+        """Return the head, if its rows wait in its state for answers."""
+        head = self._operators[0]
+        return head if isinstance(head, HoldingOperator) else None
 
     def begin(self, port: int, batch: Batch) -> StartedWork:
         """Start the head's work on rows for one of its inputs, before their turn."""

@@ -18,7 +18,7 @@ from rheos.core.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT
 from rheos.core.task.chain import ChainParts, ChainRunner
 from rheos.core.task.config import Guarantee, TaskConfig
 from rheos.core.task.in_flight_rows import InFlight, restored_batches, without_in_flight
-from rheos.core.task.input_chain import AheadChain, InputChain, LoopHeadChain
+from rheos.core.task.input_chain import AheadChain, HoldingChain, InputChain, LoopHeadChain
 from rheos.core.task.inputs import InputGate
 from rheos.core.task.latency import LatencyMarkers
 from rheos.core.task.loop_room import LoopRoom
@@ -79,6 +79,9 @@ class Wiring:
         )
         release = self.transport.release
         loops = [loop for id in chain.inputs if (loop := edges[id].loop) is not None]
+        if tree.holder is not None:
+            assert not loops, "SE6: the program was validated when it was built"
+            return HoldingChain(parts, gate, release, tree.holder)
         if gate.of_loop:
             self._rooms[chain.id] = LoopRoom(head, gate, self.config.batch_rows)
             return LoopHeadChain(parts, gate, release, self._rooms[loops[0]])

@@ -27,6 +27,7 @@ from rheos.core.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade
 from rheos.core.errors import ConfigurationError
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.operators.source import SourceSpec
+from rheos.core.plan.effect_checks import refuse_outside_effects
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.ids import ChainId, JobId, OperatorId
@@ -249,6 +250,8 @@ def fork(
     # Relative paths in the programs must mean the same as in the running job.
     with working_as(running):
         old, new = planned(running), planned(changed)
+        for plan in (old, new):
+            refuse_outside_effects(plan, "a fork")
         return _compared(checkpoint, old, new, length_ms, tuple(key), upgrade)
 
 

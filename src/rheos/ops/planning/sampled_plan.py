@@ -15,6 +15,7 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import PortType
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.operators.source import SourceSpec
+from rheos.core.plan.effect_checks import refuse_outside_effects
 from rheos.core.plan.physical import (
     Chain,
     Edge,
@@ -40,8 +41,10 @@ def sampled_plan(plan: PhysicalPlan, *, counts_keys: bool = False) -> PhysicalPl
         counts_keys: Whether operators are added that count the keys of keyed edges.
 
     Raises:
-        ConfigurationError: only one reader may use a source. The error has the source's line.
+        ConfigurationError: only one reader may use a source, or an operator acts on another system.
+            The error has the line of the source or operator.
     """
+    refuse_outside_effects(plan, "a sample")
     chains = [replace(chain, operators=tuple(map(_sampled, chain.operators))) for chain in plan.chains]
     if counts_keys:
         keyed = {edge.id: edge for edge in plan.edges if edge.exchange is Exchange.HASH and edge.keys}
