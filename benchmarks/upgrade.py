@@ -1,8 +1,9 @@
 """The pause of a job's output while it is handed over to a changed program.
 
-usage: python benchmarks/upgrade.py [TIMES] [--state MB] [--back]
+usage: python benchmarks/upgrade.py [TIMES] [--state MB] [--rate ROWS] [--back]
 
-A job of two subtasks with a running count per key publishes files every half second. `rheos upgrade`
+A job of two subtasks with a running count per key publishes files every half second. First it reads
+without a limit until it has the state. Then it starts again, and reads ROWS per second. `rheos upgrade`
 hands it over to a program with one more aggregate. With --back, `rheos rollback` then hands it back.
 Parts follow one another, in seconds since the log named the successor:
 
@@ -36,12 +37,12 @@ import sys
 import numpy as np
 import rheos as rh
 
-keys, new = int(sys.argv[1]), sys.argv[2] == "new"
+keys, new, rate = int(sys.argv[1]), sys.argv[2] == "new", int(sys.argv[3])
 env = rh.Environment(2, runtime="continuous", checkpoint_interval="500ms", checkpoint_dir="kept")
 rows = env.from_source(
     rh.generator(
         lambda block: {"k": block.index() % keys, "pad": np.char.zfill(block.index().astype("U"), 200)},
-        rate_per_s=50_000 if keys < 100_000 else None,
+        rate_per_s=rate or None,
         splits=2,
     )
 )
@@ -49,7 +50,7 @@ aggregates = {"n": rh.agg.count(), "pad": rh.agg.max("pad")}
 if new:
     aggregates["more"] = rh.agg.count()
 counts = rows.key_by("k").running(**aggregates).uid("counts")
-counts.filter(rh.col("k") < 100).sink_to(rh.files.sink("out"), uid="files")
+counts.filter(rh.col("k") % 500 == 0).sink_to(rh.files.sink("out"), uid="files")
 env.execute("orders")
 """
 _BYTES_PER_KEY = 250
@@ -146,17 +147,21 @@ def handover(folder: Path, wanted: str, command: list[str], old: Driver) -> dict
 drivers: list[Driver] = []
 
 
-def run_once(folder: Path, mb: float, back: bool) -> tuple[list[dict[str, float]], float]:
+def run_once(folder: Path, mb: float, rate: int, back: bool) -> tuple[list[dict[str, float]], float]:
     """Return the parts of the handovers, and the megabytes of state."""
     keys = max(1_000, int(mb * 1e6 / _BYTES_PER_KEY))
     (folder / "job.py").write_text(JOB)
     (folder / "job_v2.py").write_text(JOB)
-    old = Driver(folder, "old", "run", "job.py", str(keys), "old")
-    drivers.append(old)
     try:
-        until(lambda: isinstance(newest(folder), CheckpointCompleted), old)
-        until(lambda: state_mb(folder) >= 0.95 * mb, old)
-        until(lambda: len(files(folder)) >= 8, old)
+        if mb:
+            fills = Driver(folder, "fills", "run", "job.py", str(keys), "old", "0")
+            drivers.append(fills)
+            until(lambda: state_mb(folder) >= 0.95 * mb, fills)
+            fills.end()
+        before = len(files(folder))
+        old = Driver(folder, "old", "run", "job.py", str(keys), "old", str(rate))
+        drivers.append(old)
+        until(lambda: len(files(folder)) >= before + 8, old)
         command = [
             "upgrade",
             "orders",
@@ -165,6 +170,7 @@ def run_once(folder: Path, mb: float, back: bool) -> tuple[list[dict[str, float]
             "10m" if back else "0s",
             str(keys),
             "new",
+            str(rate),
         ]
         parts = [handover(folder, "new", command, old)]
         if back:
@@ -181,12 +187,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("times", nargs="?", type=int, default=3)
     parser.add_argument("--state", type=float, default=0.0, help="state in MB")
+    parser.add_argument("--rate", type=int, default=50_000, help="rows per second")
     parser.add_argument("--back", action="store_true")
     given = parser.parse_args()
     runs = []
     for _ in range(given.times):
         with tempfile.TemporaryDirectory() as folder:
-            runs.append(run_once(Path(folder), given.state, given.back))
+            runs.append(run_once(Path(folder), given.state, given.rate, given.back))
     size_mb = statistics.median(mb for _, mb in runs)
     print(
         f"{given.times} times, {size_mb:,.0f} MB of state, parallelism 2; seconds since the log named"

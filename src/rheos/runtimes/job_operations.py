@@ -73,6 +73,8 @@ class SuccessionAnswer(msgspec.Struct, frozen=True):
     """Situation according to the log; None if it runs the job itself."""
     is_ready: bool
     """Whether it waits, and could continue the job from its newest checkpoint."""
+    is_prepared: bool = True
+    """Whether its slots have restored a recent checkpoint, so that the handover need not wait."""
 
 
 # --- operations that read ---------------------------------------------------------------------------
@@ -355,7 +357,7 @@ class GetSuccession(DriverOperation[SuccessionAnswer], frozen=True):
         master = job.master
         if self.checked and (misfit := master.misfit) is not None:
             raise misfit
-        return SuccessionAnswer(master.owner, master.situation, master.has_looked)
+        return SuccessionAnswer(master.owner, master.situation, master.has_looked, master.is_prepared)
 
 
 class TakeJob(DriverOperation[DoneAnswer], frozen=True):

@@ -1,4 +1,4 @@
-"""A world in which a job is handed over between drivers, and sometimes back (UP1 to UP9).
+"""A world in which a job is handed over between drivers, and sometimes back (UP1 to UP11).
 
 The coordinators and the log are the real ones. The world schedules their actions, the processes of
 their attempts, and faults: drivers and workers die, the store loses writes or their answers, writes
@@ -30,6 +30,7 @@ from rheos.core.checkpoint.events import (
     LogUnreadable,
     OtherGone,
     Outcome,
+    PrepareState,
     ReadLog,
     Recover,
     Recovered,
@@ -214,6 +215,8 @@ class HandoverWorld:
                 if checkpoint is not None:
                     self._publish([handle.payload.decode() for handle in checkpoint.committables])
                 self.give(driver, Recovered(attempt))
+            case PrepareState(restore):
+                self._check_prepared(driver, restore.entry)
             case StartAttempt():
                 self._start(driver, action)
             case StopAttempt():
@@ -287,6 +290,14 @@ class HandoverWorld:
             [[] for _ in range(SHAPE.parallelism)],
         )
         self.processes.append(driver.process)
+
+    def _check_prepared(self, driver: Driver, entry: CheckpointCompleted) -> None:
+        """Check that slots restore ahead only what is in the log, and next to no attempt."""
+        stored = [each for each in self.entries if isinstance(each, CheckpointCompleted)]
+        if entry.checkpoint not in {each.checkpoint for each in stored}:
+            raise BrokenRuleError(f"UP10: {driver.owner} restores {entry.checkpoint} ahead of the log")
+        if driver.process is not None:
+            raise BrokenRuleError(f"UP10: {driver.owner} restores state ahead, next to its attempt")
 
     def is_replaced(self, driver: Driver) -> bool:
         """Return whether the log has continued without the driver's attempt."""

@@ -1,4 +1,4 @@
-"""A job is handed over to a driver with another program: on timelines (UP1 to UP9)."""
+"""A job is handed over to a driver with another program: on timelines (UP1 to UP11)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ from rheos.core.checkpoint.events import (
     LogRead,
     OtherGone,
     Outcome,
+    PrepareState,
     ReadLog,
     Recovered,
     SavepointEnded,
     SavepointRequested,
+    SendToAll,
     Start,
     StartAttempt,
     StopAttempt,
@@ -37,8 +39,10 @@ from rheos.core.checkpoint.events import (
 from rheos.core.checkpoint.handover_situation import Situation
 from rheos.core.checkpoint.lifecycle import LifecycleState
 from rheos.core.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, LogEntry
+from rheos.core.checkpoint.open_checkpoints import SOON_MS
 from rheos.core.checkpoint.succession import SuccessionLimits
 from rheos.core.errors import CheckpointError, FencedError, TransportError
+from rheos.core.protocol.control import TriggerCheckpoint
 from rheos.core.protocol.ids import Attempt, JobId
 from tests.core.checkpoint.test_coordinator_savepoints import asked, decline, trigger
 from tests.core.checkpoint.timelines import CONFIG, SHAPE, Timeline, acknowledge, completed, view_of
@@ -190,9 +194,9 @@ class TestTheIncumbent:
     def test_is_kept_for_a_rollback(self) -> None:
         time = Incumbent().offers(keep_ms=10_000)
         done = completed(5, 2, owner="v2")
-        assert time.reads(50, claim(), done) == []
+        assert prepared(time.reads(50, claim(), done)) == [5]
         back = replace_successor(completed(6, 2, owner="v2"), "me")
-        assert time.reads(1_000, claim(), done, back) == []
+        assert prepared(time.reads(1_000, claim(), done, back)) == [6]
         time.at(1_010, OtherGone())
         [append] = time.reads(1_010, claim(), done, back)
         assert isinstance(append, AppendLog)
@@ -202,7 +206,7 @@ class TestTheIncumbent:
     def test_ends_after_the_time_for_a_rollback(self) -> None:
         time = Incumbent().offers(keep_ms=10_000)
         done = completed(5, 2, owner="v2")
-        assert time.reads(50, claim(), done) == []
+        assert prepared(time.reads(50, claim(), done)) == [5]
         assert time.reads(10_050, claim(), done) == [EndJob(Outcome.STOPPED)]
 
 
@@ -229,18 +233,52 @@ class Successor(Timeline):
 
     def waits(self) -> Successor:
         assert self.at(0, Start()) == [ReadLog()]
-        assert self.at(0, LogRead(self.view())) == []
+        assert prepared(self.at(0, LogRead(self.view()))) == [1]
         return self
 
     def is_named(self, now_ms: int = 1_000) -> Successor:
         self.waits()
         self.log.append(replace_successor(completed(2, owner="v1"), "v2"))
         assert self.at(now_ms, Tick()) == [ReadLog()]
-        assert self.at(now_ms, LogRead(self.view())) == []
+        assert prepared(self.at(now_ms, LogRead(self.view()))) == [2]
         return self
 
 
+def prepared(actions: list[Action]) -> list[int]:
+    """Return the checkpoints that slots restore ahead. There are no other actions."""
+    assert all(isinstance(action, PrepareState) for action in actions), actions
+    return [a.restore.entry.checkpoint for a in actions if isinstance(a, PrepareState)]
+
+
 class TestTheSuccessor:
+    def test_restores_each_checkpoint_ahead_while_it_waits(self) -> None:
+        time = Successor().waits()
+        assert time.at(1_000, Tick()) == [ReadLog()]
+        assert time.at(1_000, LogRead(time.view())) == [], "there is no later checkpoint"
+        time.log.append(completed(2, owner="v1"))
+        assert time.at(2_000, Tick()) == [ReadLog()]
+        [action] = time.at(2_000, LogRead(time.view()))
+        assert isinstance(action, PrepareState)
+        assert (action.restore.entry.checkpoint, action.parallelism) == (2, 2)
+
+    def test_restores_nothing_ahead_before_the_first_checkpoint(self) -> None:
+        time = Successor()
+        del time.log[1:]
+        time.at(0, Start())
+        assert time.at(0, LogRead(time.view())) == []
+
+    def test_opens_its_first_checkpoint_without_waiting_for_the_interval(self) -> None:
+        time = Successor().is_named()
+        time.at(1_010, OtherGone())
+        time.claims(1_010)
+        time.at(1_020, Recovered(Attempt(2)))
+        assert time.at(1_030, AttemptRunning(Attempt(2))) == []
+        assert time.at(1_030 + SOON_MS - 1, Tick()) == []
+        [first] = time.at(1_030 + SOON_MS, Tick())
+        assert isinstance(first, SendToAll)
+        assert isinstance(first.message, TriggerCheckpoint)
+        assert time.at(1_030 + SOON_MS + 1, Tick()) == [], "the next one waits for the interval"
+
     def test_claims_when_the_attempt_of_the_incumbent_has_ended(self) -> None:
         time = Successor().is_named()
         assert time.at(1_010, OtherGone()) == [ReadLog()]

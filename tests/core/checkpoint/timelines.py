@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import msgspec
 
 from rheos.core.checkpoint.config import CheckpointConfig, FixedDelay
@@ -216,7 +218,7 @@ class Timeline:
         self.claims(now_ms)
         return self.at(now_ms, Recovered(self.coordinator.attempt))
 
-    def runs(self, now_ms: int = 0) -> Timeline:
+    def runs(self, now_ms: int = 0) -> Self:
         """Play from the beginning to a running attempt."""
         self.starts(now_ms)
         assert self.at(now_ms, AttemptRunning(self.coordinator.attempt)) == []

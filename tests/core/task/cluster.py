@@ -4,7 +4,7 @@ attempt; `Job` runs successive attempts as a master does, from the newest checkp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
@@ -18,7 +18,9 @@ from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol import control
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.core.task.config import TaskConfig
+from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.engine import Lifecycle, SubtaskEngine
+from rheos.core.task.prepared_slot import PreparedSlot
 from rheos.core.task.slot import Deployment, open_slot
 from rheos.runtimes.driver.sources_and_sinks import enumerate_splits
 from rheos.runtimes.simulated.clock import SimClock
@@ -68,6 +70,7 @@ class Cluster:
         store: MemoryStore | None = None,
         clock: SimClock | None = None,
         seed: int = 0,
+        prepared: Sequence[PreparedSlot] = (),
     ) -> None:
         self.rng = Random(seed)
         self.plan = replace(plan, parallelism=parallelism)
@@ -103,6 +106,7 @@ class Cluster:
                 io=io,
                 report=self._reported,
                 inline_bytes=0,
+                prepared=prepared[subtask] if prepared else None,
             )
             self.slots.append(_Slot(engine, io))
 
@@ -226,6 +230,8 @@ class Job:
         self.newest: CheckpointCompleted | None = None
         self.last_checkpoint = 0
         self.attempts = 0
+        self._prepared: list[PreparedSlot] = []
+        """Slots of the next attempt, which restore checkpoints ahead."""
         self.cluster = self._start(parallelism)
 
     def _start(self, parallelism: int) -> Cluster:
@@ -239,7 +245,39 @@ class Job:
             store=self.store,
             clock=self.clock,
             seed=self.seed * 1000 + self.attempts,
+            prepared=self._taken(parallelism),
         )
+
+    def _taken(self, parallelism: int) -> list[PreparedSlot]:
+        prepared, self._prepared = self._prepared, []
+        assert not prepared or len(prepared) == parallelism
+        return prepared
+
+    def prepare(self, parallelism: int) -> None:
+        """Let slots of the next attempt restore the newest checkpoint ahead."""
+        assert self.newest is not None
+        if not self._prepared:
+            plan = replace(self.plan, parallelism=parallelism)
+            io = SimIo(self.clock.monotonic_us, lambda: 1)
+            self._prepared = [
+                PreparedSlot(
+                    plan,
+                    OperatorContexts(
+                        job=JOB,
+                        attempt=Attempt(0),
+                        max_parallelism=plan.max_parallelism,
+                        clock=self.clock,
+                        io=io,
+                        batch_rows=self.task.batch_rows,
+                        subtask=subtask,
+                    ),
+                    self.store,
+                    subtask,
+                )
+                for subtask in range(parallelism)
+            ]
+        for slot in self._prepared:
+            slot.catch_up(Restore(entry=self.newest))
 
     @property
     def sinks(self) -> dict[str, MemorySink]:

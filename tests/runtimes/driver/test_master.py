@@ -157,6 +157,12 @@ class Slots:
     def strangers(self) -> int:
         return self.dropped
 
+    def prepare_state(self, restore: Restore, parallelism: int) -> None:
+        self.told.append(("prepare", restore.entry.checkpoint, parallelism))
+
+    def is_prepared(self) -> bool:
+        return True
+
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         self.told.append(("launch", attempt, restore.entry.checkpoint if restore else None))
         if self.refuses:

@@ -156,8 +156,9 @@ class Checkpointing:
         expired = _expire(self._retention.trim())
         return [*outlived, *expired, SweepFiles(self.attempt, self._retention.needed)]
 
-    def connected(self, now_ms: int) -> None:
-        self._open.run(now_ms)
+    def connected(self, now_ms: int, *, soon: bool) -> None:
+        """Begin to open checkpoints. If `soon`, the first one does not wait for the interval (UP11)."""
+        self._open.run(now_ms, soon=soon)
 
     def drained(self, subtask: int) -> None:
         self._drained.add(subtask)

@@ -324,6 +324,14 @@ class ReadLog:
 
 
 @dataclass(frozen=True, slots=True)
+class PrepareState:
+    """Let slots restore this checkpoint ahead of the next attempt (UP10). It follows earlier ones."""
+
+    restore: Restore
+    parallelism: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReadSavepoint:
     """Read the manifest in the folder. Answered by SavepointRead or SavepointUnreadable."""
 
@@ -463,6 +471,7 @@ class EndJob:
 
 Action: TypeAlias = (
     ReadLog
+    | PrepareState
     | ReadSavepoint
     | AppendLog
     | Recover

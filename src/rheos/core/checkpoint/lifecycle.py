@@ -130,6 +130,8 @@ class JobLifecycle:
         self._looked_at: int | None = None
         """Next number of the log at the last look."""
 
+        self._is_taken_over = False
+        """Whether the other driver of a handover waits for this driver's first checkpoint (UP8)."""
         self._is_recovered = False
         self._has_claimed = False
         """Whether this driver has claimed an attempt."""
@@ -213,7 +215,8 @@ class JobLifecycle:
     def _looked(self, read: LogRead, now_ms: int) -> list[Action]:
         """Decide after a read of the log, while another driver runs the job or may run it."""
         assert self.succession is not None
-        if read.view.next_number != self._looked_at:
+        is_new = read.view.next_number != self._looked_at
+        if is_new:
             self._looked_at = read.view.next_number
             self.misfit = self._starting.misfit(read.view)
             if self.misfit is not None and not self.succession.was_incumbent:
@@ -221,10 +224,12 @@ class JobLifecycle:
         match self.succession.look(read.view, now_ms):
             case SuccessionStep.WAIT:
                 self._look_ms = self.succession.next_look_ms(now_ms)
-                return []
+                prepares = is_new and self.succession.prepares
+                return self._starting.preparation(read.view) if prepares else []
             case SuccessionStep.CLAIM:
                 if self.succession.situation not in (Situation.OFFERED, Situation.OWN):
                     self._checkpoints.stats = CheckpointStats()  # The log has those before it.
+                self._is_taken_over = self.succession.situation is Situation.NAMED
                 self.log.next_number = None
                 self.state = LifecycleState.READING
                 actions = self.claim(read, now_ms)
@@ -314,7 +319,8 @@ class JobLifecycle:
         """Set the job running: all subtasks of the attempt are connected."""
         if self.state is LifecycleState.STARTING:
             self.state = LifecycleState.RUNNING
-            self._checkpoints.connected(now_ms)
+            self._checkpoints.connected(now_ms, soon=self._is_taken_over)
+            self._is_taken_over = False
             return self._checkpoints.savepoints.running()
         return []
 

@@ -10,16 +10,20 @@ from typing import TypeAlias
 
 from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.checkpoint.continuation import Continuation, decide, fitted, needed_savepoint
-from rheos.core.checkpoint.events import JobShape, LogRead, SavepointRead
+from rheos.core.checkpoint.events import Action, JobShape, LogRead, PrepareState, SavepointRead
 from rheos.core.checkpoint.log import LogView
 from rheos.core.checkpoint.log_entries import (
     CheckpointCompleted,
     JobCounts,
     JobFinished,
+    LogEntry,
+    NumberedCheckpoint,
+    Origin,
     Rescaled,
 )
 from rheos.core.checkpoint.placement import Placement, ReportShortage, StartDecision, WaitForSlots
 from rheos.core.checkpoint.rescaling import wanted_parallelism
+from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.checkpoint.upgrade import Upgrade
 from rheos.core.errors import CheckpointError, FencedError, RheosError
 from rheos.core.protocol.control import Totals
@@ -82,6 +86,8 @@ class NextAttempt:
         self._placement = Placement(shape.parallelism, min_parallelism, config.slots_within_ms)
         self._read = LogRead(LogView())
         self._savepoint: SavepointRead | None = None
+        self._prepared: NumberedCheckpoint | None = None
+        """Checkpoint that slots restore ahead."""
         self.earlier = JobCounts()
         """Counts of the job from before this driver."""
 
@@ -108,10 +114,26 @@ class NextAttempt:
         if not view.completed:
             return None
         try:
-            fitted(view.completed[-1].entry, self._shape, "the newest checkpoint", self._upgrade)
+            self._fitted(view.completed[-1].entry)
         except RheosError as error:
             return error
         return None
+
+    def preparation(self, view: LogView) -> list[Action]:
+        """Return the action that restores the newest checkpoint ahead of the next attempt (UP10). The
+        list is empty if no checkpoint fits, or if that one was returned before."""
+        if not view.completed or self.misfit(view) is not None:
+            return []
+        newest = view.completed[-1]
+        if newest == self._prepared:
+            return []
+        self._prepared = newest
+        rescaled = self._rescaled(view.newest, view.origin)
+        restore = Restore(entry=self._fitted(newest.entry))
+        return [PrepareState(restore, wanted_parallelism(self._shape, rescaled))]
+
+    def _fitted(self, newest: CheckpointCompleted) -> CheckpointCompleted:
+        return fitted(newest, self._shape, "the newest checkpoint", self._upgrade)
 
     @staticmethod
     def totals(view: LogView) -> Totals:
@@ -164,7 +186,7 @@ class NextAttempt:
         )
         if continuation is None:
             return NoStep(self.totals(view))
-        rescaled = self._rescaled(continuation)
+        rescaled = self._rescaled(view.newest, continuation.origin)
         wanted = wanted_parallelism(self._shape, rescaled)
         self._placement.want(wanted)
         slots = wanted if self._read.slots is None else self._read.slots
@@ -175,10 +197,9 @@ class NextAttempt:
         outlived = tuple(kept.number for kept in view.completed if kept.number not in counting)
         return Ready(continuation, choice.parallelism, outlived, rescaled)
 
-    def _rescaled(self, continuation: Continuation) -> Rescaled | None:
+    def _rescaled(self, newest: LogEntry | None, origin: Origin | None) -> Rescaled | None:
         """Return the rescaling in the log, unless a later start chose another parallelism (CP40)."""
-        newest = self._read.view.newest
-        if newest is None or newest.rescaled is None or newest.origin != continuation.origin:
+        if newest is None or newest.rescaled is None or newest.origin != origin:
             return None
         rescaled = newest.rescaled
         as_started = rescaled.instead_of == self._shape.parallelism

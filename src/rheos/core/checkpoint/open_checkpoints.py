@@ -13,6 +13,9 @@ from rheos.core.checkpoint.events import SavepointRequested
 from rheos.core.protocol.control import Acknowledge
 from rheos.core.protocol.ids import CheckpointId
 
+SOON_MS = 100
+"""Time in ms until the first checkpoint after a handover."""
+
 
 @dataclass(slots=True)
 class OpenCheckpoint:
@@ -56,9 +59,11 @@ class OpenCheckpoints:
         self._pause_until_ms = 0
         self._failures_in_row = 0
 
-    def run(self, now_ms: int) -> None:
-        """Begin the first interval: all subtasks are connected."""
+    def run(self, now_ms: int, *, soon: bool = False) -> None:
+        """Begin the first interval: all subtasks are connected. If `soon`, it is a short one (UP11)."""
         self._plan_next(now_ms)
+        if soon:
+            self._due_ms = now_ms + min(self._config.interval_ms or SOON_MS, SOON_MS)
 
     def _plan_next(self, now_ms: int) -> None:
         if self._config.interval_ms is not None:

@@ -43,9 +43,11 @@ def restored_state(
     decode: Decode,
     widths: Mapping[OperatorId, int] = MappingProxyType({}),
     chains: Chains = MappingProxyType({}),
+    applied: Mapping[tuple[OperatorId, str], int] = MappingProxyType({}),
 ) -> RestoredByOperator:
     """Return the state of every operator for one subtask, by operator and name. Nothing is read yet.
-    `chains` are those that the subtask may continue.
+    `chains` are those that the subtask may continue. `applied` is the number of shares of a state that
+    were restored ahead, which are left out.
 
     Every subtask gets every state of the checkpoint, possibly without rows. So an operator can
     distinguish a restored subtask from a fresh one. Later iteration raises CheckpointError, with the
@@ -60,10 +62,13 @@ def restored_state(
     result: RestoredByOperator = {}
     for (operator, state), some in first.items():
         of_state = taken[operator, state]
+        done = applied.get((operator, state))
         restored = (
             _FileState(some, _file_sets(of_state, entry, store))
             if some.mode is PartMode.FILE
             else _TableState(some, of_state, store, decode)
+            if done is None
+            else _TableState(some, of_state[done:], store, decode, is_rest=True)
         )
         if (chain := chains.get((operator, state))) is not None:
             restored.chain = length_of(chain)
@@ -73,7 +78,13 @@ def restored_state(
 
 class _TableState(RestoredState):
     def __init__(
-        self, some: StateHandle, taken: Sequence[HandleShare], store: Store, decode: Decode
+        self,
+        some: StateHandle,
+        taken: Sequence[HandleShare],
+        store: Store,
+        decode: Decode,
+        *,
+        is_rest: bool = False,
     ) -> None:
         self._some = some
         """Part of any subtask's state. It determines the columns if this subtask has no part."""
@@ -81,6 +92,8 @@ class _TableState(RestoredState):
         self._taken = taken
         self._store = store
         self._decode = decode
+        self._is_rest = is_rest
+        """Whether earlier tables were restored ahead. Then the columns are known."""
 
     def __iter__(self) -> Iterator[pa.Table]:
         for share in self._taken:
@@ -91,7 +104,7 @@ class _TableState(RestoredState):
             if share.receiver is not None:
                 table = table.filter(pc.field(RECEIVER) == share.receiver)
             yield table
-        if not self._taken:
+        if not self._taken and not self._is_rest:
             nothing = range(0, 0) if self._some.kind is StateKind.KEYED else None
             yield self._decoded(self._some, nothing).slice(0, 0)
 

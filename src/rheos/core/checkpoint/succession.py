@@ -88,6 +88,12 @@ class Succession:
         """Return whether this driver has run the job before."""
         return self._offered_to is not None
 
+    @property
+    def prepares(self) -> bool:
+        """Return whether this driver restores checkpoints ahead (UP10). It does not while the successor
+        starts, whose pause would become longer."""
+        return self.situation in (Situation.OTHER_RUNS, Situation.NAMED, Situation.CONFIRMED)
+
     def other_is_gone(self) -> None:
         """Record that the other driver has ended its attempt, or is lost. The driver that waits claims
         the job at its next look, if the log permits it (UP4)."""

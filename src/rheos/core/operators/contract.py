@@ -45,6 +45,7 @@ from rheos.core.errors import Site
 from rheos.core.graph.job_context import JobContext
 from rheos.core.graph.nodes import MAIN, Spec, StreamType
 from rheos.core.operators.origins import OneRow, Origin, RowsOfKey
+from rheos.core.operators.prepared_state import PreparedState
 from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
@@ -141,6 +142,8 @@ class OperatorContext:
     once, such as late rows of a broadcast port."""
     limits: list[KeyLimit] = field(default_factory=list)
     """Limits on the state of a single key, one for each kind of state that the operator keeps."""
+    prepared: PreparedState | None = None
+    """State that was restored ahead. `open` receives only the tables that follow."""
 
     def key_limit(self, kept: KeyContents) -> KeyLimit:
         """Return a new limit on the state of a single key, and add it to `limits`."""
@@ -176,6 +179,13 @@ class Operator(ABC):
 
     def open(self, restored: Restored) -> None:
         """Prepare to run. If `restored` is not empty, continue from that state."""
+
+    def prepared_state(self) -> PreparedState | None:
+        """Return an empty state for another operator with the same context, which is restored ahead.
+
+        Called instead of `open`, if the spec `prepares_state`. None: restore the state later.
+        """
+        return None
 
     def away_ms(self) -> float:
         """Return the time in ms for which the called server has not answered; 0 if it answers, or if
@@ -289,6 +299,9 @@ class OperatorSpec(Spec):
     is_pure: ClassVar[bool] = False
     """Whether the operator calls no code of the user. Then it need not process an input row whose
     output is dropped."""
+
+    prepares_state: ClassVar[bool] = False
+    """Whether the operator's state may be restored before the attempt begins (`prepared_state`)."""
 
     @abstractmethod
     def operator(self, ctx: OperatorContext) -> Operator:

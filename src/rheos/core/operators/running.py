@@ -24,7 +24,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -47,6 +47,7 @@ from rheos.core.operators.contract import (
     Restored,
 )
 from rheos.core.operators.origins import Origin, RowsOfKey
+from rheos.core.operators.prepared_state import PreparedState
 from rheos.core.operators.running_disk import DiskRunningState
 from rheos.core.operators.running_files import RunningFiles, tables_of_sets
 from rheos.core.operators.running_native import NativeForm
@@ -75,6 +76,7 @@ class RunningSpec(KeySpec):
     """Running aggregates per key (count, sum, min, max, mean): adds new values to each row."""
 
     kind: ClassVar[str] = "running"
+    prepares_state: ClassVar[bool] = True
 
     aggregates: Mapping[str, Agg]
 
@@ -108,6 +110,20 @@ def running_schema(schema: pa.Schema, aggregates: Mapping[str, Agg]) -> pa.Schem
     return pa.schema(kept + made)
 
 
+class PreparedRunningStates(PreparedState):
+    """Running states in memory that are restored ahead."""
+
+    def __init__(self, states: dict[str, MemoryRunningState]) -> None:
+        self.states = states
+
+    @property
+    def names(self) -> Collection[str]:
+        return self.states.keys()
+
+    def apply(self, state: str, tables: Iterable[pa.Table]) -> None:
+        self.states[state].restore(tables)
+
+
 class RunningStateOperator(Operator):
     """Base of operators that keep cells of aggregates by key, in memory or on disk."""
 
@@ -126,7 +142,10 @@ class RunningStateOperator(Operator):
         ctx = self.ctx
         self._files: RunningFiles | None = None
         self._in_memory: dict[str, MemoryRunningState] = {}
-        if ctx.state.backend is Backend.MEMORY:
+        prepared, ctx.prepared = ctx.prepared, None
+        if isinstance(prepared, PreparedRunningStates):
+            self._in_memory = prepared.states
+        elif ctx.state.backend is Backend.MEMORY:
             self._in_memory = {
                 name: (MemoryValues if of.within else MemoryRunningState)(
                     of, name=name, max_parallelism=ctx.max_parallelism
@@ -166,6 +185,9 @@ class RunningStateOperator(Operator):
         disk = self._disk_for_files()
         for name, table in tables_of_sets(sets, self._kept, self.ctx.key_groups, disk):
             self._in_memory[name].thaw(table)
+
+    def prepared_state(self) -> PreparedState | None:
+        return PreparedRunningStates(self._in_memory) if self._files is None else None
 
     def _disk_for_files(self) -> str:
         if self.ctx.scratch is None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rheos.core.checkpoint.names import safe_name
 from rheos.core.graph.job_context import JobContext
 from rheos.core.operators.contract import OperatorContext
+from rheos.core.operators.prepared_state import PreparedState
 from rheos.core.plan.physical import PlannedOperator
-from rheos.core.protocol.ids import Attempt, JobId
+from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.core.protocol.ports import Clock, TaskIo
 from rheos.core.protocol.state_config import StateConfig
 
@@ -36,6 +38,8 @@ class OperatorContexts:
     program: JobContext = field(default_factory=JobContext)
     number: int | None = None
     """Number among the operator's tasks, if it differs from `subtask`."""
+    prepared: Mapping[OperatorId, PreparedState] = field(default_factory=dict)
+    """State of operators that was restored ahead."""
 
     def of(self, planned: PlannedOperator, width: int = 1) -> OperatorContext:
         """Return a new context for an operator, of which `width` subtasks have rows."""
@@ -57,5 +61,6 @@ class OperatorContexts:
             state_bytes=self.state_bytes,
             scratch=None if self.scratch is None else f"{self.scratch}/{safe_name(planned.id)}",
             program=self.program,
+            prepared=self.prepared.get(planned.id),
             leads=(self.subtask if self.number is None else self.number) == 0,
         )

@@ -19,6 +19,7 @@ import pyarrow as pa
 from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.core.connectors.contract import Split
 from rheos.core.operators.contract import Operator, Restored
+from rheos.core.operators.prepared_state import PreparedState
 from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol import control
@@ -82,6 +83,8 @@ class Assignment:
     scratch: str | None = None
     """Local folder of this subtask alone. It need not exist yet, and is deleted with the task. None if
     there is no disk."""
+    prepared: Mapping[OperatorId, PreparedState] = field(default_factory=dict)
+    """State that was restored ahead. `restored` has what follows."""
 
 
 class SubtaskEngine:
@@ -132,6 +135,7 @@ class SubtaskEngine:
             state_bytes=assignment.state.memory_bytes // max(sharing, 1),
             scratch=assignment.scratch,
             program=plan.context,
+            prepared=assignment.prepared,
         )
         wiring = Wiring(
             plan=plan,

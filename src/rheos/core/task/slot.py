@@ -22,6 +22,7 @@ from rheos.core.protocol.state_config import StateConfig
 from rheos.core.state import format as state_format
 from rheos.core.task.config import TaskConfig
 from rheos.core.task.engine import Assignment, SubtaskEngine
+from rheos.core.task.prepared_slot import PreparedSlot, TakenState
 from rheos.core.task.slot_metrics import ProcessReadings
 
 
@@ -57,6 +58,7 @@ def open_slot(
     process: ProcessReadings = list,
     thread: ThreadTimes = lambda: None,
     works_for: Callable[[Callable[[], OperatorId | None]], None] = lambda at_work: None,
+    prepared: PreparedSlot | None = None,
 ) -> SubtaskEngine:
     """Return the engine, ready for its first step. Raise RheosError; then nothing is left open.
 
@@ -65,13 +67,15 @@ def open_slot(
     `scratch` is a local folder of this slot alone, which need not exist yet; None if there is no disk.
     State of up to `inline_bytes` is stored in the log itself. `process` reads the metrics of the
     hosting process, and `thread` the processor time of this thread. `works_for` is called first, with a
-    function that returns the operator for which this thread is working.
+    function that returns the operator for which this thread is working. `prepared` has state that was
+    restored ahead; the attempt takes it.
     """
     snapshots = SnapshotWriter(
         deployment.job, deployment.attempt, subtask, store, io, state_format.encode, inline_bytes
     )
     restored: RestoredByOperator = {}
     restore = deployment.restore
+    taken = TakenState({}, {}) if prepared is None else prepared.take(restore)
     if restore is not None:
         home = store
         plan, parallelism = deployment.plan, deployment.plan.parallelism
@@ -81,7 +85,14 @@ def open_slot(
         else:
             home = open_store(restore.origin.directory)
         restored = restored_state(
-            restore.entry, subtask, parallelism, home, state_format.decode, plan.widths(), chains
+            restore.entry,
+            subtask,
+            parallelism,
+            home,
+            state_format.decode,
+            plan.widths(),
+            chains,
+            taken.applied,
         )
     engine = SubtaskEngine(
         deployment.plan,
@@ -93,6 +104,7 @@ def open_slot(
             restored,
             deployment.state,
             scratch,
+            taken.states,
         ),
         deployment.config,
         transport=transport,

@@ -28,6 +28,8 @@ from rheos.runtimes.job_operations import GetSuccession, HandoverRequest, TakeJo
 
 _LOOK_S = 0.05
 _READY_WITHIN_S = 120.0
+_PREPARED_WITHIN_S = 600.0
+"""Longest time for which the state is restored ahead. After that, the handover begins all the same."""
 _HAND_OVER_WITHIN_S = 600.0
 
 
@@ -96,16 +98,17 @@ def _request(job: JobHandle, running: JobRecord, keep_s: float) -> RheosError | 
 
 
 def _ready(job: JobHandle) -> str:
-    """Return the id of this driver, once it has compared its program with the newest checkpoint. Raise
-    the error if it does not fit."""
-    give_up = time.monotonic() + _READY_WITHIN_S
+    """Return the id of this driver when it has compared its program with the newest checkpoint, and its
+    slots have restored one (UP10). Raise the error if the program does not fit."""
+    began = time.monotonic()
     while True:
         answer = job.ask(GetSuccession())
-        if answer.is_ready:
+        waited_s = time.monotonic() - began
+        if answer.is_ready and (answer.is_prepared or waited_s > _PREPARED_WITHIN_S):
             return answer.owner
         if _has_ended(job):
             job.wait(0)
-        if time.monotonic() > give_up:
+        if not answer.is_ready and waited_s > _READY_WITHIN_S:
             job.cancel()
             raise TransportError("this driver could not read the log of the job in time")
         time.sleep(_LOOK_S)

@@ -11,6 +11,9 @@ even if messages are waiting (CP6).
 A message is one frame: the job's token, the version of this protocol, MessagePack. The reader compares
 the token before anything else, and drops and counts frames with another token (EX3).
 
+A driver that waits for a running job lets workers join under the number AHEAD. They restore checkpoints
+(`RestoreAhead`) until they are requested to join an attempt (`BeginAttempt`), as new workers do.
+
 This module has the messages and their frames; the two ends are `control_client` and `control_server`.
 """
 
@@ -20,10 +23,11 @@ import math
 
 import msgspec
 
+from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.errors import TransportError
 from rheos.core.protocol import control
 from rheos.core.protocol.decoding import BoundedDecoder
-from rheos.core.protocol.ids import Attempt
+from rheos.core.protocol.ids import Attempt, CheckpointId
 from rheos.runtimes.host.sockets import is_of
 
 _HEARTBEATS = 5
@@ -71,8 +75,36 @@ class Heartbeat(msgspec.Struct, frozen=True, tag=True):
     attempt: Attempt
 
 
-FromDriver = control.ToTask | Welcome | JoinRefused | Heartbeat
-FromWorker = control.ToMaster | Join | Heartbeat
+class RestoreAhead(msgspec.Struct, frozen=True, tag=True):
+    """The driver's request to restore a checkpoint before an attempt begins, or to catch up with it."""
+
+    attempt: Attempt
+    restore: Restore
+
+
+class RestoredAhead(msgspec.Struct, frozen=True, tag=True):
+    """A worker's message that it has restored the checkpoint, or gives up on it."""
+
+    attempt: Attempt
+    subtask: int
+    checkpoint: CheckpointId
+
+
+class BeginAttempt(msgspec.Struct, frozen=True, tag=True):
+    """The driver's request to join an attempt that has begun."""
+
+    attempt: Attempt
+    """AHEAD, as for all messages before the attempt."""
+    next: Attempt
+    restore: Restore | None
+
+
+AHEAD = Attempt(0)
+"""Number under which workers join before an attempt begins. Attempts are counted from 1."""
+
+Order = RestoreAhead | BeginAttempt
+FromDriver = control.ToTask | Welcome | JoinRefused | Heartbeat | Order
+FromWorker = control.ToMaster | Join | Heartbeat | RestoredAhead
 
 CONTROL_VERSION = b"\x02"
 MAX_MESSAGE_BYTES = 256 << 20

@@ -16,10 +16,14 @@ from rheos.core.protocol import control
 from rheos.core.protocol.decoding import MalformedError
 from rheos.runtimes.continuous.control import (
     MAX_MESSAGE_BYTES,
+    BeginAttempt,
     FromDriver,
     Heartbeat,
     Join,
     JoinRefused,
+    Order,
+    RestoreAhead,
+    RestoredAhead,
     Welcome,
     body_of,
     framed,
@@ -54,6 +58,7 @@ class ControlClient:
         self._wake = wake
         self._timeout_ms = timeout_ms
         self._inbox: deque[control.ToTask] = deque()
+        self._orders: deque[Order] = deque()
         self._joined = threading.Event()
         self._answer: Welcome | JoinRefused | None = None
         self._outbox: zmq.Socket[bytes] = context.socket(zmq.PUSH)
@@ -77,7 +82,7 @@ class ControlClient:
             raise self._failure
         return self._answer
 
-    def send(self, message: control.ToMaster) -> None:
+    def send(self, message: control.ToMaster | RestoredAhead) -> None:
         """Send a message to the driver. Only the main thread may call it."""
         self._outbox.send(framed(self._token, message))
 
@@ -90,6 +95,14 @@ class ControlClient:
         while self._inbox:
             messages.append(self._inbox.popleft())
         return messages
+
+    def orders(self) -> list[Order]:
+        """Return the orders since the last call that precede an attempt. Only the main thread may call
+        it."""
+        orders = []
+        while self._orders:
+            orders.append(self._orders.popleft())
+        return orders
 
     def close(self) -> None:
         """Send the remaining messages, then end the thread."""
@@ -164,6 +177,10 @@ class ControlClient:
             self._answer = message
             self._joined.set()
             return isinstance(message, JoinRefused)
+        if isinstance(message, RestoreAhead | BeginAttempt):
+            self._orders.append(message)
+            self._wake()
+            return False
         self._inbox.append(message)
         self._wake()
         return isinstance(message, control.Cancel)

@@ -24,6 +24,8 @@ from rheos.runtimes.continuous.control import (
     Heartbeat,
     Join,
     JoinRefused,
+    Order,
+    RestoredAhead,
     Welcome,
     body_of,
     framed,
@@ -67,7 +69,7 @@ _LOST_AFTER_HEARTBEATS = 4
 the new task is taken for a speculative copy."""
 
 
-FromServer: TypeAlias = control.ToMaster | AllJoined | Silent
+FromServer: TypeAlias = control.ToMaster | AllJoined | Silent | RestoredAhead
 
 
 class ControlServer:
@@ -139,7 +141,7 @@ class ControlServer:
         """Accept only workers of this attempt from now on."""
         self._order(lambda: self._expect(attempt, parallelism))
 
-    def send(self, message: control.ToTask, subtask: int | None = None) -> None:
+    def send(self, message: control.ToTask | Order, subtask: int | None = None) -> None:
         """Send a message to one subtask, or to all that have joined."""
         self._order(lambda: self._send(message, subtask))
 
@@ -323,7 +325,7 @@ class ControlServer:
             self._send_all(Welcome(self._attempt, addresses))
             self._emit(AllJoined(self._attempt))
 
-    def _send(self, message: control.ToTask, subtask: int | None) -> None:
+    def _send(self, message: control.ToTask | Order, subtask: int | None) -> None:
         if subtask is None:
             self._send_all(message)
         elif subtask in self._workers:

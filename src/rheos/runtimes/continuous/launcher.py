@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pyspark import SparkContext
 
@@ -29,8 +29,15 @@ from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol import control
 from rheos.core.protocol.ids import Attempt, OperatorId
 from rheos.core.protocol.wire import TOKEN_BYTES
-from rheos.runtimes.continuous.control import wait_ms
+from rheos.runtimes.continuous.control import (
+    AHEAD,
+    BeginAttempt,
+    RestoreAhead,
+    RestoredAhead,
+    wait_ms,
+)
 from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent
+from rheos.runtimes.continuous.preparation_progress import PreparationProgress, SlotsState
 from rheos.runtimes.continuous.resources import (
     StageKind,
     available_slots,
@@ -61,6 +68,14 @@ _SILENT_LEAVE_WITHIN_S = 1.0
 
 _OF_CANCELLATION = (JobFailedError, WorkerLostError, OutOfMemoryError)
 """Errors that have no meaning once Spark was requested to cancel the attempt."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stage:
+    """A Spark job with a task for each slot."""
+
+    tag: str
+    """Tag by which Spark cancels the job."""
 
 
 class SparkLauncher:
@@ -101,7 +116,18 @@ class SparkLauncher:
             config.heartbeat_timeout_ms,
             plan.parallelism,
         )
-        self._ends: queue.SimpleQueue[tuple[Attempt, RheosError | None]] = queue.SimpleQueue()
+        self._ends: queue.SimpleQueue[tuple[_Stage, RheosError | None]] = queue.SimpleQueue()
+        self._running: _Stage | None = None
+        """Stage of the attempt."""
+        self._waiting: _Stage | None = None
+        """Stage of the slots that restore checkpoints before an attempt begins."""
+        self._ahead: PreparationProgress | None = None
+        self._to_prepare: tuple[Restore, int] | None = None
+        """Newest request to restore state ahead, until it is carried out, with its parallelism."""
+        self._has_imported = False
+        """Whether the slots' processes have imported the program."""
+        self._stages = 0
+        """Number of stages started so far."""
         self._attempt: Attempt | None = None
         self._joined = False
         self._silent = False
@@ -120,21 +146,70 @@ class SparkLauncher:
 
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"
-        payload = self._payload(attempt, restore, parallelism)
+        stage = self._take_ahead(parallelism)
+        payload = b"" if stage else self._payload(attempt, restore, parallelism)
         self._attempt = attempt
         self._joined = self._silent = self._cancelled = False
         self._join_by = time.monotonic() + _JOIN_WITHIN_S
         self._cancel_at = None
+        if stage is not None:
+            self._server.send(BeginAttempt(attempt=AHEAD, next=attempt, restore=restore))
         self._server.expect(attempt, parallelism)
         self._oom_kills = oom_kills()
+        self._running = stage or self._start_stage(f"attempt {attempt}", payload, parallelism)
+
+    def prepare_state(self, restore: Restore, parallelism: int) -> None:
+        assert self._attempt is None, "slots are prepared before an attempt"
+        self._to_prepare = restore, parallelism
+        self._prepare_state()
+
+    def _prepare_state(self) -> None:
+        """Carry out the newest request, unless `prepare` still needs the slots."""
+        if self._to_prepare is None or not self._has_imported:
+            return
+        (restore, parallelism), self._to_prepare = self._to_prepare, None
+        checkpoint = restore.entry.checkpoint
+        if self._ahead is None:
+            payload = self._payload(AHEAD, restore, parallelism, ahead=True)
+            self._ahead = PreparationProgress(parallelism, checkpoint)
+            self._server.expect(AHEAD, parallelism)
+            self._waiting = self._start_stage("slots ahead of an attempt", payload, parallelism)
+        elif self._ahead.state is SlotsState.READY:
+            self._ahead.requested(checkpoint)
+            self._server.send(RestoreAhead(attempt=AHEAD, restore=restore))
+
+    def is_prepared(self) -> bool:
+        ahead = self._ahead
+        return self._to_prepare is None and (ahead is None or ahead.are_current())
+
+    def _take_ahead(self, parallelism: int) -> _Stage | None:
+        """Return the stage of the waiting slots if an attempt can take them; else release them."""
+        stage, ahead = self._waiting, self._ahead
+        self._waiting = self._ahead = self._to_prepare = None
+        self._has_imported = True
+        if stage is None or ahead is None:
+            return None
+        if ahead.state is SlotsState.READY and ahead.parallelism == parallelism:
+            return stage
+        self._server.send(control.Cancel(attempt=AHEAD, replaced=True))
+        self._context.cancelJobsWithTag(stage.tag)
+        return None
+
+    def _start_stage(self, what: str, payload: bytes, parallelism: int) -> _Stage:
+        """Start a Spark job with a task for each slot, in a thread of its own."""
+        self._stages += 1
+        stage = _Stage(f"rheos-{self._config.job}-{os.getpid()}-{self._stages}")
         threading.Thread(
             target=self._run_stage,
-            args=(attempt, payload, parallelism),
-            name=f"rheos-attempt-{attempt}",
+            args=(stage, what, payload, parallelism),
+            name=f"rheos-stage-{self._stages}",
             daemon=True,
         ).start()
+        return stage
 
-    def _payload(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> bytes:
+    def _payload(
+        self, attempt: Attempt, restore: Restore | None, parallelism: int, *, ahead: bool = False
+    ) -> bytes:
         """Return the description of an attempt that every slot receives."""
         plan = replace(self._plan, parallelism=parallelism)
         slot = SlotJob(
@@ -147,6 +222,7 @@ class SparkLauncher:
             security=self._security,
             sockets=self._folder.path if self._folder else None,
             log_level=self._config.log_level,
+            ahead=ahead,
         )
         return pack(slot, plan.operators())
 
@@ -167,6 +243,8 @@ class SparkLauncher:
         thread_ended(thread)
         if errors and errors[0] is not None:
             raise errors[0]
+        self._has_imported = True
+        self._server.wake()
 
     def send(self, message: control.ToTask, subtask: int | None = None) -> None:
         self._server.send(message, subtask)
@@ -191,8 +269,17 @@ class SparkLauncher:
 
     def poll(self) -> list[LauncherEvent]:
         events: list[LauncherEvent] = []
+        self._prepare_state()
         for message in self._server.poll():
             match message:
+                case RestoredAhead():
+                    if self._ahead is not None:
+                        self._ahead.restored(message.subtask, message.checkpoint)
+                case AllJoined(attempt=attempt) if attempt == AHEAD:
+                    if self._ahead is not None:
+                        self._ahead.state = SlotsState.READY
+                case Silent(attempt=attempt) if attempt == AHEAD:
+                    self._ahead_failed(message.error)
                 case AllJoined():
                     self._joined |= message.attempt == self._attempt
                     events.append(AttemptRunning(message.attempt))
@@ -204,9 +291,12 @@ class SparkLauncher:
                 case _:
                     events.append(message)
         while not self._ends.empty():
-            ended, error = self._ends.get()
-            assert ended == self._attempt, "an attempt ends once"
-            self._attempt = None
+            stage, error = self._ends.get()
+            if stage is self._waiting:
+                self._ahead_failed(error)
+            if stage is not self._running or (ended := self._attempt) is None:
+                continue
+            self._attempt = self._running = None
             # Spark itself ends the other tasks of a failed stage only after seconds.
             self._server.send(control.Cancel(attempt=ended, replaced=True))
             if error is not None and not (self._cancelled and isinstance(error, _OF_CANCELLATION)):
@@ -216,6 +306,17 @@ class SparkLauncher:
             events.append(AttemptEnded(ended))
         events.extend(self._watch())
         return events
+
+    def _ahead_failed(self, error: RheosError | None) -> None:
+        """Release the waiting slots. The next attempt starts new ones."""
+        if self._ahead is None or self._waiting is None:
+            return
+        JOBS.info(
+            "the slots that wait for the job have failed: %s", error, extra={"job": self._config.job}
+        )
+        self._ahead.state = SlotsState.FAILED
+        self._server.send(control.Cancel(attempt=AHEAD, replaced=True))
+        self._context.cancelJobsWithTag(self._waiting.tag)
 
     def joined(self) -> int:
         return len(self._server.processes)
@@ -228,9 +329,10 @@ class SparkLauncher:
 
     def close(self) -> None:
         """End the attempt that still runs, and close the control channel."""
-        if self._attempt is not None:
-            with contextlib.suppress(Exception):  # The JVM may have ended.
-                self._context.cancelJobsWithTag(self._tag(self._attempt))
+        for stage in (self._running, self._waiting):
+            if stage is not None:
+                with contextlib.suppress(Exception):  # The JVM may have ended.
+                    self._context.cancelJobsWithTag(stage.tag)
         self._server.close()
         if self._folder is not None:
             self._folder.close()
@@ -239,7 +341,7 @@ class SparkLauncher:
 
     def _watch(self) -> list[LauncherEvent]:
         """Cancel, through Spark, an attempt whose workers never joined or do not leave."""
-        if self._attempt is None:
+        if self._attempt is None or self._running is None:
             return []
         now = time.monotonic()
         late = not self._joined and self._cancel_at is None and now > self._join_by
@@ -248,7 +350,7 @@ class SparkLauncher:
             self._cancel_at = now + _LEAVE_WITHIN_S
             self._cancelled = True
             check_application(self._context)
-            self._context.cancelJobsWithTag(self._tag(self._attempt))
+            self._context.cancelJobsWithTag(self._running.tag)
         if not late:
             return []
         absent = TransportError(
@@ -258,19 +360,16 @@ class SparkLauncher:
         )
         return [AttemptLost(self._attempt, absent)]
 
-    def _tag(self, attempt: Attempt) -> str:
-        return f"rheos-{self._config.job}-{attempt}"
-
-    def _run_stage(self, attempt: Attempt, payload: bytes, parallelism: int) -> None:
-        """Run the attempt's Spark job in its thread. However this ends, the attempt has ended."""
+    def _run_stage(self, stage: _Stage, what: str, payload: bytes, parallelism: int) -> None:
+        """Run a stage's Spark job in its thread. However this ends, the stage's attempt has ended."""
         error: RheosError | None = JobFailedError("the thread of the attempt's Spark job ended")
         try:
-            what = f"{self._plan.name}, attempt {attempt}"
-            error = self._stage_error(what, "run", payload, parallelism, self._tag(attempt))
+            named = f"{self._plan.name}, {what}"
+            error = self._stage_error(named, "run", payload, parallelism, stage.tag)
         except Exception as raised:
             error = unexpected(raised)
         finally:
-            self._ends.put((attempt, error))
+            self._ends.put((stage, error))
             self._server.wake()
 
     def _stage_error(

@@ -25,12 +25,14 @@ from rheos.core.protocol.ids import Attempt
 from rheos.core.protocol.stacks import MOST_MS, StackProfile
 from rheos.core.safe_strings import named_error
 from rheos.core.task.engine import Lifecycle, SubtaskEngine
+from rheos.core.task.prepared_slot import PreparedSlot
 from rheos.core.task.slot import Deployment, open_slot
 from rheos.core.version import VERSION
-from rheos.runtimes.continuous.control import Join, JoinRefused
+from rheos.runtimes.continuous.control import AHEAD, Join, JoinRefused, Welcome
 from rheos.runtimes.continuous.control_client import ControlClient
 from rheos.runtimes.continuous.framed_transport import FramedTransport
 from rheos.runtimes.continuous.local_transport import LocalTransport
+from rheos.runtimes.continuous.preparation import BegunSlot, Preparation
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.zmq_transport import ZmqTransport
 from rheos.runtimes.host import native_library
@@ -69,6 +71,8 @@ class SlotJob:
     address that Spark advertises for its executor."""
     log_level: int | None
     """Minimum level of the worker's log records that go to the driver; None for none."""
+    ahead: bool = False
+    """Whether the slot restores checkpoints first, until the driver begins the attempt."""
 
 
 def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
@@ -80,6 +84,14 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
     host = _host(slot)
     pa.set_cpu_count(1)
     native_library.start()
+    prepared: PreparedSlot | None = None
+    if slot.ahead:
+        begun = _prepared(slot, subtask)
+        if begun is None:
+            return
+        prepared = begun.prepared
+        attempt, restore = begun.begin.next, begun.begin.restore
+        slot = replace(slot, deployment=replace(slot.deployment, attempt=attempt, restore=restore))
     deployment = slot.deployment
     zmq_context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
     transport = _transport(slot, subtask, host, zmq_context)
@@ -105,12 +117,40 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
         transport.connect(answer.addresses)
         logs = _Logs(slot, subtask, client)
         with scratch_folder(deployment.state.directory) as scratch, freed_memory_kept(), logs:
-            _run_slot(slot, subtask, transport, client, waker, scratch, logs)
+            _run_slot(slot, subtask, transport, client, waker, scratch, logs, prepared)
     finally:
         transport.close()
         client.close()
         zmq_context.destroy(linger=0)
     yield from ()
+
+
+def _prepared(slot: SlotJob, subtask: int) -> BegunSlot | None:
+    """Restore checkpoints until the driver begins the attempt. Return None if it releases the slot."""
+    awake = threading.Event()
+    zmq_context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
+    join = Join(AHEAD, subtask, "", VERSION, os.getpid(), socket.gethostname())
+    client = ControlClient(
+        zmq_context,
+        slot.driver,
+        slot.token,
+        join,
+        slot.security,
+        awake.set,
+        slot.heartbeat_timeout_ms,
+    )
+    plan = slot.deployment.plan
+    plan = replace(plan, context=job_files.local(plan.context))
+    deployment = replace(slot.deployment, plan=plan)
+    try:
+        if isinstance(client.start(), Welcome):
+            store = open_store(slot.checkpoint_dir)
+            preparation = Preparation(deployment, subtask, store, client, awake)
+            return preparation.run(deployment.restore)
+        return None
+    finally:
+        client.close()
+        zmq_context.destroy(linger=0)
 
 
 def prepare(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
@@ -197,6 +237,7 @@ def _run_slot(
     waker: Callable[[], None],
     scratch: str,
     logs: _Logs,
+    prepared: PreparedSlot | None,
 ) -> None:
     plan = slot.deployment.plan
     plan = replace(plan, context=job_files.local(plan.context))
@@ -220,6 +261,7 @@ def _run_slot(
             process=process,
             thread=thread,
             works_for=works_for,
+            prepared=prepared,
         )
         # Objects made at the start live as long as the task, so the collector need not visit them
         # again.

@@ -32,6 +32,19 @@ class Launcher(Protocol):
         the attempt cannot start."""
         ...
 
+    def prepare_state(self, restore: Restore, parallelism: int) -> None:
+        """Let slots start, and restore a checkpoint ahead of the next attempt. Do not wait for them.
+
+        Called while no attempt runs, also for later checkpoints. The next attempt takes these slots, if
+        it has the same parallelism. A failure only makes its start take longer.
+        """
+        ...
+
+    def is_prepared(self) -> bool:
+        """Return whether waiting for `prepare_state` would not make the next start shorter: all slots
+        have restored a recent checkpoint, none was requested, or they failed. For any thread."""
+        ...
+
     def send(self, message: ToTask, subtask: int | None = None) -> None:
         """Send a message to one subtask, or to all. It is lost if the attempt is over."""
         ...

@@ -37,6 +37,7 @@ from rheos.core.checkpoint.events import (
     LeaveRequested,
     ListSplits,
     OtherGone,
+    PrepareState,
     PublishOnDriver,
     ReadLog,
     ReadSavepoint,
@@ -321,6 +322,11 @@ class Master:
         """Whether this driver, which waits, has read the log and could continue the job."""
         return self._coordinator.has_looked
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the slots of this driver, which waits, have restored a recent checkpoint (UP10)."""
+        return self._coordinator.has_looked and self._launcher.is_prepared()
+
     def request_profile(self, subtask: int, for_ms: int) -> Future[StackProfile]:
         """Request a profile of where a subtask spends its time. The answer comes after `for_ms`, or is
         a ConfigurationError or TransportError."""
@@ -568,6 +574,8 @@ class Master:
         match action:
             case ReadLog():
                 return [self._files.read_log(self._launcher.free_slots())]
+            case PrepareState():
+                self._launcher.prepare_state(action.restore, action.parallelism)
             case ReadSavepoint():
                 return [self._savepoints.read(action.directory, action.thorough)]
             case WriteSavepoint():

@@ -95,6 +95,12 @@ class SimLauncher:
     def stage(self) -> str | None:
         return None
 
+    def prepare_state(self, restore: Restore, parallelism: int) -> None:
+        """Do nothing: a simulated driver does not wait for the job of another one."""
+
+    def is_prepared(self) -> bool:
+        return True
+
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"
         self._attempt, self._stopping = attempt, False

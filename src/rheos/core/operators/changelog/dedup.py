@@ -94,6 +94,7 @@ class DedupSpec(SplitSpec):
     order: Order = "arrival"
 
     kind: ClassVar[str] = "dedup"
+    prepares_state: ClassVar[bool] = True
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return DedupOperator(ctx, self)

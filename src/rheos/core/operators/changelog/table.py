@@ -98,6 +98,7 @@ class TableSpec(KeySpec):
     """Values of the key if the table has exactly one row, even without input; otherwise None."""
 
     kind: ClassVar[str] = "table"
+    prepares_state: ClassVar[bool] = True
     takes_changes: ClassVar[bool] = True
 
     def operator(self, ctx: OperatorContext) -> Operator:

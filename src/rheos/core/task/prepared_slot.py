@@ -1,0 +1,135 @@
+"""The state of a slot that is restored before its attempt begins, and kept up to date (UP10).
+
+    catch_up(checkpoint 7)    reads the whole state
+    catch_up(checkpoint 8)    reads the parts that checkpoint 8 has added to that of 7
+    take(checkpoint 9)        the attempt reads the parts that 9 has added to 8
+
+A part is applied once, and in the order of its chain. If a chain of a checkpoint does not begin with
+the applied parts, such as after a FULL part, the operator's state is read anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rheos.core.checkpoint.restored_state import restored_state
+from rheos.core.checkpoint.savepoint import Restore
+from rheos.core.checkpoint.state_assignment import HandleShare, shares
+from rheos.core.operators.prepared_state import PreparedState
+from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.ports import Store
+from rheos.core.protocol.snapshots import PartMode
+from rheos.core.protocol.state_config import Backend
+from rheos.core.state import format as state_format
+from rheos.core.task.contexts import OperatorContexts
+
+Applied = dict[tuple[OperatorId, str], list[HandleShare]]
+
+
+@dataclass(frozen=True, slots=True)
+class TakenState:
+    """Prepared state for an attempt."""
+
+    states: Mapping[OperatorId, PreparedState]
+    applied: Mapping[tuple[OperatorId, str], int]
+    """Number of shares that the states contain already, by operator and state."""
+
+
+class PreparedSlot:
+    """The prepared state of one subtask."""
+
+    def __init__(
+        self, plan: PhysicalPlan, contexts: OperatorContexts, store: Store, subtask: int
+    ) -> None:
+        """Create a slot without state.
+
+        Args:
+            plan: plan with the parallelism of the attempt.
+            contexts: contexts for the operators of which the state is made. They are not opened.
+            store: store of the job's checkpoint directory.
+            subtask: number of the slot.
+        """
+        self._plan = plan
+        self._contexts = contexts
+        self._store = store
+        self._subtask = subtask
+        self._planned = {
+            planned.id: (planned, plan.width(chain.id))
+            for chain in plan.chains
+            for planned in chain.operators
+            if planned.spec.prepares_state and contexts.state.backend is Backend.MEMORY
+        }
+        self._states: dict[OperatorId, PreparedState] = {}
+        self._applied: Applied = {}
+
+    def catch_up(self, restore: Restore) -> None:
+        """Restore a checkpoint, of which only the parts that are not applied yet are read.
+
+        Raises:
+            CheckpointError: a part is missing or damaged, or does not fit its operator. The state of
+                its operator is dropped.
+        """
+        self._keep_continued(restore)
+        assigned = self._assigned(restore)
+        for operator in {operator for operator, _ in assigned} - self._states.keys():
+            planned, width = self._planned[operator]
+            state = planned.spec.operator(self._contexts.of(planned, width)).prepared_state()
+            if state is not None:
+                self._states[operator] = state
+        applied = {key: len(self._applied.get(key, ())) for key in assigned}
+        plan = self._plan
+        restored = restored_state(
+            restore.entry,
+            self._subtask,
+            plan.parallelism,
+            self._store,
+            state_format.decode,
+            plan.widths(),
+            applied=applied,
+        )
+        for (operator, name), parts in assigned.items():
+            prepared = self._states.get(operator)
+            if prepared is None or name not in prepared.names:
+                continue
+            try:
+                prepared.apply(name, restored[operator][name])
+            except BaseException:
+                self._drop(operator)
+                raise
+            self._applied[operator, name] = parts
+
+    def take(self, restore: Restore | None) -> TakenState:
+        """Return the prepared states for an attempt that restores this checkpoint. States that are no
+        beginning of it are left out."""
+        if restore is None:
+            return TakenState({}, {})
+        self._keep_continued(restore)
+        applied = {key: len(parts) for key, parts in self._applied.items()}
+        states = dict(self._states)
+        self._states, self._applied = {}, {}
+        return TakenState(states, applied)
+
+    def _keep_continued(self, restore: Restore) -> None:
+        """Drop the states that the checkpoint does not continue."""
+        assigned = self._assigned(restore)
+        for key, parts in list(self._applied.items()):
+            if assigned.get(key, [])[: len(parts)] != parts:
+                self._drop(key[0])
+
+    def _drop(self, operator: OperatorId) -> None:
+        self._states.pop(operator, None)
+        self._applied = {key: parts for key, parts in self._applied.items() if key[0] != operator}
+
+    def _assigned(self, restore: Restore) -> Applied:
+        if restore.origin is not None:
+            return {}
+        entry, plan = restore.entry, self._plan
+        in_files = {handle.operator for handle in entry.handles if handle.mode is PartMode.FILE}
+        assigned: Applied = {}
+        for share in shares(entry, self._subtask, plan.parallelism, plan.widths()):
+            operator = share.handle.operator
+            if operator in self._planned and operator not in in_files:
+                assigned.setdefault((operator, share.handle.state), []).append(share)
+        return assigned

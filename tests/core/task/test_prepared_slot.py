@@ -1,0 +1,135 @@
+"""State that is restored before an attempt begins, with whole engines (UP10)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import polars as pl
+import pytest
+
+from rheos.api.streams import DataStream
+from rheos.core import aggregates as agg
+from rheos.core.errors import CheckpointError
+from rheos.core.protocol.snapshots import PartMode
+from rheos.core.task import prepared_slot
+from rheos.core.task.config import TaskConfig
+from tests.core.task.cluster import Job, planned
+from tests.core.task.programs import TWICE_KEYED, build, made
+from tests.worlds import programs
+from tests.worlds.programs import Arrived, CheckedProgram, same
+
+_TASK = TaskConfig(batch_rows=8, credits=2, buffer_timeout_us=0)
+KEYS = 100
+
+
+def _many_keys(rows: DataStream) -> Mapping[str, DataStream]:
+    """Return a program whose checkpoints are mostly deltas."""
+    keyed = rows.with_columns(key=pl.col("i") % KEYS).key_by("key")
+    return {"out": keyed.running(n=agg.count(), last=agg.max("i"))}
+
+
+def _check_many_keys(rows: list[Arrived], outputs: Mapping[str, list[dict[str, Any]]]) -> None:
+    per_key = Counter(row.i % KEYS for row in rows)
+    wanted = [(key, n) for key, count in per_key.items() for n in range(1, count + 1)]
+    same(((out["key"], out["n"]) for out in outputs["out"]), wanted, "counts by key")
+
+
+MANY_KEYS = CheckedProgram("many keys", _many_keys, _check_many_keys)
+PREPARED = [MANY_KEYS, programs.REDUCED, TWICE_KEYED]
+"""Programs with running aggregates, and some whose states are restored when the attempt begins."""
+
+
+def handed_over(program: CheckedProgram, seed: int) -> None:
+    """Hand a job over several times, to slots that restore some of its checkpoints ahead."""
+    rng = Random(seed)
+    of = made(rows=600, seed=seed)
+    parallelism = rng.randrange(1, 4)
+    job = Job(planned(build(program, of)), _TASK, seed=seed, parallelism=parallelism)
+    job.cluster.run(150)
+    for _ in range(4):
+        parallelism = rng.choice([parallelism, parallelism, rng.randrange(1, 4)])
+        for _ in range(rng.randrange(1, 6)):
+            job.cluster.run(rng.choice([2, 5, 10, 60]))
+            job.take()
+            if rng.random() < 0.6:
+                job.prepare(parallelism)
+        job.restart(parallelism)
+    program.check(of.arrived(), job.finish())
+
+
+@pytest.mark.parametrize("program", PREPARED, ids=lambda p: p.name)
+@pytest.mark.parametrize("seed", range(6))
+def test_an_attempt_continues_from_its_checkpoint_whatever_was_restored_ahead(
+    program: CheckedProgram, seed: int
+) -> None:
+    handed_over(program, seed)
+
+
+@pytest.mark.parametrize("mutation", ["applies parts again", "ignores a new chain"])
+def test_a_broken_rule_shows(monkeypatch: pytest.MonkeyPatch, mutation: str) -> None:
+    """Check that the test above notices states that contain too little, or that are outdated."""
+    taken = prepared_slot.PreparedSlot.take
+    if mutation == "ignores a new chain":
+        monkeypatch.setattr(prepared_slot.PreparedSlot, "_keep_continued", lambda self, restore: None)
+    else:
+
+        def too_many(self: object, restore: object) -> prepared_slot.TakenState:
+            found = taken(self, restore)  # type: ignore[arg-type]
+            more = {key: count + 1 for key, count in found.applied.items()}
+            return prepared_slot.TakenState(found.states, more)
+
+        monkeypatch.setattr(prepared_slot.PreparedSlot, "take", too_many)
+    with pytest.raises(AssertionError):
+        _hand_over_often()
+
+
+def _hand_over_often() -> None:
+    for seed in range(30):
+        handed_over(MANY_KEYS, seed)
+
+
+def test_only_the_difference_is_read_when_the_attempt_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(planned(build(MANY_KEYS, made(rate_per_s=2_000.0))), _TASK, parallelism=1)
+    job.cluster.run(1_500)
+    job.take()
+    job.prepare(1)
+    job.cluster.run(10)
+    job.take()
+    assert job.newest is not None
+    states = [handle for handle in job.newest.handles if handle.state == "running"]
+    assert [handle.mode for handle in states] == [PartMode.FULL, PartMode.DELTA]
+    read: list[str] = []
+    get = job.store.get
+
+    def noted(path: str) -> bytes:
+        read.append(path)
+        return get(path)
+
+    monkeypatch.setattr(job.store, "get", noted)
+    job.restart(1)
+    assert states[1].path in read
+    assert states[0].path not in read
+    # The next checkpoint continues the chain.
+    job.take()
+    again = [handle for handle in job.newest.handles if handle.state == "running"]
+    assert again[:2] == states
+
+
+def test_a_checkpoint_that_was_deleted_meanwhile_is_restored_later() -> None:
+    of = made()
+    job = Job(planned(build(MANY_KEYS, of)), _TASK, parallelism=2)
+    job.cluster.run(100)
+    job.take()
+    files = dict(job.store.files)
+    job.store.files.clear()
+    with pytest.raises(CheckpointError, match="does not exist"):
+        job.prepare(2)
+    job.store.files.update(files)
+    job.cluster.run(40)
+    job.take()
+    job.prepare(2)
+    job.restart(2)
+    MANY_KEYS.check(of.arrived(), job.finish())
