@@ -500,7 +500,7 @@ class KeyedStream(JoinMethods):
         Returns:
             The stream of matches.
         """
-        spec, schema = detected(pattern, self.schema, self.keys)
+        spec, schema = detected(pattern, self.schema, self.keys, self._at.program)
         self._at.go_by_event_time("detect()")
         type = StreamType(schema, event_time=True)
         return self._at.add(spec, "detect", {MAIN: type, TIMED_OUT: type, LATE: self._type}).stream

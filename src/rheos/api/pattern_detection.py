@@ -8,12 +8,26 @@ from typing import Any
 
 import pyarrow as pa
 
+from rheos.api.compiled_checks import automatic_form
 from rheos.api.expressions import Method, compile_expressions
 from rheos.api.function_typing import input_record
 from rheos.api.patterns import Pattern
+from rheos.api.program import Program
+from rheos.core.compiler.forms import PREDICATE
 from rheos.core.errors import ProgramError, RheosError, SchemaError
-from rheos.core.graph.patterns import Absence, Choice, Condition, Group, Part, PatternStep, PatternTree
+from rheos.core.graph.patterns import (
+    Absence,
+    Choice,
+    Condition,
+    Function,
+    Group,
+    Part,
+    PatternStep,
+    PatternTree,
+)
 from rheos.core.graph.types import canonical_schema
+from rheos.core.operators.automatic_rows import Automatic, row_typing, value_type
+from rheos.core.operators.pattern.automaton import Automaton
 from rheos.core.operators.pattern.following_rows import following_types
 from rheos.core.operators.pattern.matches import match_types
 from rheos.core.operators.pattern.operator import PatternSpec
@@ -33,7 +47,7 @@ def tree_of(pattern: Any) -> PatternTree:
 
 
 def detected(
-    written: PatternTree, schema: pa.Schema, keys: Sequence[str]
+    written: PatternTree, schema: pa.Schema, keys: Sequence[str], program: Program
 ) -> tuple[PatternSpec, pa.Schema]:
     """Return the operator, and the columns of its matches.
 
@@ -52,7 +66,20 @@ def detected(
                 hint="rename the step",
             )
     columns = [*(schema.field(key) for key in keys), *found]
-    return PatternSpec(tree), canonical_schema(pa.schema(columns))
+    spec = PatternSpec(tree, _automatic(automaton, schema, program))
+    return spec, canonical_schema(pa.schema(columns))
+
+
+def _automatic(automaton: Automaton, schema: pa.Schema, program: Program) -> dict[Function, Automatic]:
+    """Return for each function that receives only a row how it is compiled, or why it is not."""
+    found: dict[Function, Automatic] = {}
+    for condition in automaton.conditions:
+        for each in condition.functions:
+            if each.sees_earlier or each in found:
+                continue
+            typing = row_typing(schema, each.record, value_type(pa.bool_()), PREDICATE)
+            found[each] = automatic_form(program, each.call, typing)
+    return found
 
 
 def _checked(part: Part, schema: pa.Schema, asked: pa.Schema) -> Part:

@@ -16,6 +16,7 @@ from rheos.core.errors import UserFunctionError
 from rheos.core.graph.patterns import Function
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.operators.pattern.automaton import EVERY, Automaton
+from rheos.core.operators.pattern.compiled_conditions import CompiledConditions
 from rheos.core.operators.pattern.live_matches import MatchNode
 from rheos.core.operators.pattern.matched_rows import MatchedRows
 from rheos.core.operators.records import UserRaised, user_error
@@ -78,8 +79,15 @@ class EarlierRows(dict[str, list[Any]]):
 class ConditionFunctions:
     """Calls the functions of conditions, and converts rows to records. The matcher calls `holds`."""
 
-    def __init__(self, ctx: OperatorContext, automaton: Automaton, kept: MatchedRows) -> None:
+    def __init__(
+        self,
+        ctx: OperatorContext,
+        automaton: Automaton,
+        kept: MatchedRows,
+        compiled: CompiledConditions,
+    ) -> None:
         self._ctx = ctx
+        self._compiled = compiled
         self._automaton = automaton
         self._kept = kept
         self._rows: Batch | None = None
@@ -90,11 +98,13 @@ class ConditionFunctions:
     def begin(self, rows: Batch, first: int) -> None:
         """Start with these rows; `first` is the number of the first row."""
         self._rows, self._first = rows, first
+        self._compiled.begin(rows, first)
 
     def end(self) -> None:
         """Release the batch: `kept` has all rows that matches have taken."""
         self._rows = None
         self._records = {}
+        self._compiled.end()
 
     def holds(self, condition: int, event: int, node: MatchNode | None) -> bool:
         return all(
@@ -103,6 +113,9 @@ class ConditionFunctions:
         )
 
     def _call(self, function: Function, event: int, node: MatchNode | None) -> bool:
+        known = self._compiled.answer(function, event)
+        if known is not None:
+            return known
         record = self._record(event, function.record)
         try:
             if function.sees_earlier:

@@ -40,19 +40,31 @@ assert [(row["low"]["at"], row["high"]) for row in came["timed out"]] == [(10, N
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from rheos.core.graph.patterns import PatternTree
-from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored, SplitSpec
+from rheos.core.callables import function_name
+from rheos.core.compiler.eligibility import summary_of
+from rheos.core.graph.patterns import Function, PatternTree
+from rheos.core.operators.automatic_rows import Automatic
+from rheos.core.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    PortType,
+    Restored,
+    SplitSpec,
+)
 from rheos.core.operators.keyed_state import columns_shape, keyed_shape
 from rheos.core.operators.origins import Origin, RowsOfMatch
 from rheos.core.operators.pattern.automaton import EVERY
+from rheos.core.operators.pattern.compiled_conditions import CompiledConditions
 from rheos.core.operators.pattern.conditions import Bits, ConditionBits, ConditionFunctions
 from rheos.core.operators.pattern.following_rows import UNDECIDED, FollowingRows, following_types
 from rheos.core.operators.pattern.live_matches import NEVER_MS, LiveMatches, events_of
@@ -85,6 +97,8 @@ class PatternSpec(SplitSpec):
     """Rows of a key that form a pattern."""
 
     pattern: PatternTree
+    automatic: Mapping[Function, Automatic] = field(default_factory=dict)
+    """For each function of a condition, how it is compiled, or why it is not."""
 
     kind: ClassVar[str] = "pattern"
 
@@ -107,8 +121,16 @@ class PatternSpec(SplitSpec):
             shapes[UNDECIDED] = keyed_shape(port, StatePurpose.ROWS, rows)
         return shapes
 
+    def interpreted(self) -> OperatorSpec:
+        return replace(self, automatic={})
+
     def summary(self) -> str:
-        return str(self.pattern)
+        forms = {
+            f"; {function_name(function.call)}{text.replace(';', ' is', 1)}": None
+            for function, how in self.automatic.items()
+            if (text := summary_of(how))
+        }
+        return f"{self.pattern}{''.join(forms)}"
 
     def origin(self) -> Origin:
         return RowsOfMatch()
@@ -132,6 +154,7 @@ class PatternOperator(Operator):
         around = [*following_types(following, shown), *previous_types(self._previous, shown)]
         asked = pa.schema([*shown, *around])
         self._bits = ConditionBits(ctx, self._automaton, asked)
+        self._compiled = CompiledConditions(ctx, spec.automatic)
         self._rows = MatchRows(ctx, self._automaton)
         self._after_match = spec.pattern.after_match
         self._chain = DeltaChain()
@@ -151,7 +174,7 @@ class PatternOperator(Operator):
         self._changed: set[int] = set()
         """Slots whose matches have changed since the last snapshot."""
         self._kept = MatchedRows(self._schema)
-        self._functions = ConditionFunctions(self.ctx, self._automaton, self._kept)
+        self._functions = ConditionFunctions(self.ctx, self._automaton, self._kept, self._compiled)
         self._matcher = Matcher(
             self._automaton, self._after_match, self._functions.holds, self._limit.most
         )
