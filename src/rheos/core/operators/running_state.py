@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rheos.core.aggregates.cells import At, Cell, Frozen
 from rheos.core.aggregates.contract import Agg
@@ -119,7 +120,8 @@ class FrozenRows:
         groups = self.of.groups([columns[KEY + name] for name in self.of.keys], max_parallelism)
         # Numbers of 16 bits are sorted by counting; sorting by key, too, would take ten times as long.
         order = pa.array(np.argsort(groups, kind="stable"))
-        return pa.table({"key_group": pa.array(groups)} | columns).take(order)
+        table = pa.table({"key_group": pa.array(groups)} | columns)
+        return pc.take(table, order, memory_pool=pa.system_memory_pool())
 
 
 class RunningState:

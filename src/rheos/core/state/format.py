@@ -56,7 +56,8 @@ def encode(table: pa.Table, kind: StateKind, mode: PartMode) -> memoryview:
 
 def _memory_for(size_bytes: int) -> memoryview:
     """Return memory that begins at a page: a disk can write it without copying it first."""
-    memory = pa.allocate_buffer(size_bytes + _PAGE_BYTES)
+    # A worker keeps what the C library frees for the next file. Arrow's allocator returns it.
+    memory = pa.allocate_buffer(size_bytes + _PAGE_BYTES, memory_pool=pa.system_memory_pool())
     begin = -memory.address % _PAGE_BYTES
     return memoryview(memory).cast("B")[begin : begin + size_bytes]
 
