@@ -117,6 +117,7 @@ def shaken(build: Build, seed: int, faults: Faults = KILLS, **options: Any) -> A
     )
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_receiver_that_knows_the_key_acts_once(seed: int) -> None:
     receiver = Receiver()
@@ -126,6 +127,7 @@ def test_a_receiver_that_knows_the_key_acts_once(seed: int) -> None:
     assert set(receiver.charges) == set(EXPECTED)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_diverted_rows_are_never_called_twice(seed: int) -> None:
     receiver = Receiver(deduplicates=False)
@@ -137,6 +139,7 @@ def test_diverted_rows_are_never_called_twice(seed: int) -> None:
     assert not set(receipts) & set(doubtful)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_confirmed_calls_are_made_once(seed: int) -> None:
     receiver = Receiver(deduplicates=False)
