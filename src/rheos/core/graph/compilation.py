@@ -10,6 +10,7 @@ import inspect
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeVar, overload
 
 from rheos.core.errors import ProgramError, Site
@@ -171,12 +172,8 @@ def _lambda_text(function: Any, file: str) -> MethodText:
         if line is not None and column is not None and last_column
     ]
     found: list[ast.Lambda] = []
-    try:
-        nodes = list(ast.walk(ast.parse(text)))
-    except SyntaxError as error:
-        raise OSError(f"it is not Python: {error}") from None
-    for node in nodes:
-        if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno:
+    for node in _lambdas_of(text):
+        if node.lineno == code.co_firstlineno:
             last = node.end_lineno or 0, node.end_col_offset or 0
             if all((node.lineno, node.col_offset) <= each <= last for each in places):
                 found.append(node)
@@ -184,3 +181,13 @@ def _lambda_text(function: Any, file: str) -> MethodText:
         raise OSError("the lambda is not in its file")
     innermost = max(found, key=lambda node: node.col_offset)
     return MethodText(file, innermost.lineno, ast.get_source_segment(text, innermost) or "")
+
+
+@lru_cache(maxsize=8)
+def _lambdas_of(text: str) -> tuple[ast.Lambda, ...]:
+    """Return the lambdas of a file. Raise OSError if it is not Python."""
+    try:
+        nodes = ast.walk(ast.parse(text))
+    except SyntaxError as error:
+        raise OSError(f"it is not Python: {error}") from None
+    return tuple(node for node in nodes if isinstance(node, ast.Lambda))
