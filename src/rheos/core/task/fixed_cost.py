@@ -27,10 +27,8 @@ from rheos.core.task.traffic import SpentTime
 
 _SAMPLES = 256
 _DECIDE_FROM = 64
-_SAMPLE_EVERY = 8
-"""Number of runs with rows for each of which one is sampled."""
-_ESTIMATE_EVERY = 32
-"""Number of new samples after which the estimate is renewed."""
+_TURNS = 8
+"""Number of turns of which one is measured, because measuring each would cost 4 % of a small turn."""
 _PAUSED = 4.0
 """Durations above this multiple of the median are pauses, or work that is not for rows."""
 _STANDARD_ERRORS = 2.0
@@ -49,7 +47,6 @@ class RunCost:
         self._fixed_us = 0.0
         self._fixed_of_run_us = 0.0
         self._samples: deque[tuple[int, int]] = deque(maxlen=_SAMPLES)
-        self._sampled = 0
 
     def ran(self, rows: int, took_us: int) -> None:
         """Record a run that took this number of rows, and this time."""
@@ -58,16 +55,13 @@ class RunCost:
             return
         self.rows += rows
         self.with_rows += 1
-        if self.with_rows % _SAMPLE_EVERY:
-            return
         self._samples.append((rows, took_us))
-        self._sampled += 1
-        if self._sampled >= _DECIDE_FROM and self._sampled % _ESTIMATE_EVERY == 0:
-            self._fixed_of_run_us = fixed_cost_us(self._samples)
 
     def take_us(self) -> float:
-        """Return the fixed cost of the runs since the last call, in µs."""
+        """Return the fixed cost of the runs since the last call, in µs. Renew the estimate."""
         taken, self._fixed_us = self._fixed_us, 0.0
+        if len(self._samples) >= _DECIDE_FROM:
+            self._fixed_of_run_us = fixed_cost_us(self._samples)
         return taken
 
 
@@ -103,12 +97,22 @@ class FixedCosts:
         self._chains = [_WatchedChain(chain, spent) for chain, spent in chains]
         self._loop = RunCost()
         self._costs = [self._loop, *(watched.cost for watched in self._chains)]
+        self._turn = 0
+        """Number of the turn, modulo `_TURNS`. The counts at the end of turn 0 are those before turn 1,
+        which is measured."""
         self._reported = [(0, 0)] * len(self._costs)
         """Rows, and runs with rows, of each cost at the last report."""
         self._total_us = 0.0
 
     def turned(self, took_us: int) -> None:
         """Record a turn of the slot's loop in which something was done."""
+        self._turn = (self._turn + 1) % _TURNS
+        if self._turn > 1:
+            return
+        if self._turn == 0:
+            for watched in self._chains:
+                watched.begin()
+            return
         rows = 0
         for watched in self._chains:
             ran_rows, ran_us = watched.turned()
@@ -129,13 +133,13 @@ class FixedCosts:
         for (rows, runs), (rows_before, runs_before) in zip(self._reported, before, strict=True):
             taken = runs - runs_before
             took_large |= taken > 0 and (rows - rows_before) * _LARGE >= taken * batch_rows
-        fixed_us = worked_share * sum(each.take_us() for each in self._costs)
+        fixed_us = _TURNS * worked_share * sum(each.take_us() for each in self._costs)
         self._total_us += 0.0 if took_large else fixed_us
         return int(self._total_us)
 
 
 class _WatchedChain:
-    """A chain, and its counts at the last turn."""
+    """A chain, and its counts before the measured turn."""
 
     def __init__(self, chain: ChainRunner, spent: SpentTime) -> None:
         self.cost = RunCost()
@@ -144,14 +148,15 @@ class _WatchedChain:
         self._rows = 0
         self._busy_us = 0
 
+    def begin(self) -> None:
+        """Note the counts before a turn."""
+        self._rows, self._busy_us = self._chain.rows_taken, self._spent.busy_us
+
     def turned(self) -> tuple[int, int]:
-        """Return the rows that the chain took since the last turn, and its working time."""
-        busy_us = self._spent.busy_us
-        ran_us = busy_us - self._busy_us
+        """Return the rows that the chain took in the turn, and its working time."""
+        ran_us = self._spent.busy_us - self._busy_us
         if ran_us == 0:
             return 0, 0
-        rows = self._chain.rows_taken
-        ran_rows = rows - self._rows
-        self._rows, self._busy_us = rows, busy_us
+        ran_rows = self._chain.rows_taken - self._rows
         self.cost.ran(ran_rows, ran_us)
         return ran_rows, ran_us
