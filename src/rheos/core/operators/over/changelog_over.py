@@ -3,7 +3,7 @@
 State holds all rows of a key. When a row changes, the operator retracts each row whose aggregates have
 changed, and emits it again. The rows are kept in order with their aggregates (`RowOrders`), so that the
 operator computes only rows near the change again: those whose frames may include it, or begin or end
-elsewhere because of it.
+elsewhere because of it. It resumes the frames before them (`resumed_frames`).
 
 ```python
 check_example(
@@ -71,7 +71,7 @@ from rheos.core.graph.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFO
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.change_rows import goes, store_row, table_columns
 from rheos.core.operators.changelog.retractions import ChangeBuffer, row_shape
-from rheos.core.operators.changelog.row_orders import OrderChange, OrderedEntry, RowOrders
+from rheos.core.operators.changelog.row_orders import OrderChange, RowOrders
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType, Restored
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.core.operators.over.event_time_over import OverColumns
@@ -82,6 +82,7 @@ from rheos.core.operators.over.moving_frames import (
     MovingFrames,
     distance,
 )
+from rheos.core.operators.over.resumed_frames import Entries, OverRow, ResumedFrames
 from rheos.core.operators.row_order import alike, row_order, value_order
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
@@ -131,10 +132,15 @@ class ChangelogOverOperator(KeyedStateOperator):
         self._by = places(spec.columns.by)
         by_order = value_order(self._columns.field(self._by).type)
         self._arguments = [places(name) for name in spec.columns.arguments]
-        self._states = spec.columns.states(self._columns, spec.frame)
+        states = spec.columns.states(self._columns, spec.frame)
         self._frames = {*(spec.columns.frames or (spec.frame,))}
+        self._resumed = ResumedFrames(
+            lambda: MovingFrames(states, spec.frame, spec.columns.frames),
+            self._frame_row,
+            [*self._frames],
+        )
         self._known_by = [places(name) for name in spec.known_by]
-        self._orders: RowOrders[_OverRow] = RowOrders(
+        self._orders: RowOrders[OverRow] = RowOrders(
             lambda row: by_order(row.values[self._by]),
             lambda row: tie(row.values),
             smallest=not spec.frame.descending,
@@ -165,7 +171,7 @@ class ChangelogOverOperator(KeyedStateOperator):
         stored = self._state.read(key, {})
         entries = self._orders.known(key)
         if entries is None:
-            entries = self._orders.add(key, {item: _OverRow(each) for item, each in stored.items()})
+            entries = self._orders.add(key, {item: OverRow(each) for item, each in stored.items()})
             for entry, results in zip(entries, self._results(entries, 0, len(entries)), strict=True):
                 entry.row.results = results
         was = stored.get(item)
@@ -175,13 +181,11 @@ class ChangelogOverOperator(KeyedStateOperator):
             self._state.remove(key, item)
         else:
             return
-        sorted_as = None if was is None else _OverRow(was)
-        change = self._orders.change(key, item, sorted_as, None if after is None else _OverRow(after))
+        sorted_as = None if was is None else OverRow(was)
+        change = self._orders.change(key, item, sorted_as, None if after is None else OverRow(after))
         yield from self._updated(entries, change)
 
-    def _updated(
-        self, entries: Sequence[OrderedEntry[_OverRow]], change: OrderChange[_OverRow]
-    ) -> Iterator[tuple[Any, str]]:
+    def _updated(self, entries: Entries, change: OrderChange[OverRow]) -> Iterator[tuple[Any, str]]:
         """Compute the results around a change, and yield the changes to rows in their order, a new row
         last."""
         gone, added = change.removed, None if change.added is None else entries[change.added].row
@@ -194,14 +198,15 @@ class ChangelogOverOperator(KeyedStateOperator):
                 yield from _replaced(gone, added)
             if at < end and at != change.added:
                 row, result = entries[at].row, results[at - begin]
-                yield from _replaced(row, after := _OverRow(row.values, result))
+                yield from _replaced(row, after := OverRow(row.values, result))
                 row.results = after.results
         if gone is None and added is not None:
             yield added.whole, INSERT
 
-    def _affected(
-        self, entries: Sequence[OrderedEntry[_OverRow]], change: OrderChange[_OverRow]
-    ) -> tuple[int, int]:
+    def _frame_row(self, row: OverRow) -> FrameRow:
+        return FrameRow(row.values[self._by], tuple(row.values[at] for at in self._arguments))
+
+    def _affected(self, entries: Entries, change: OrderChange[OverRow]) -> tuple[int, int]:
         """Return the range of rows whose frames a change may have changed, with all of their peers."""
         by = self._by
         places = [at for at in (change.gap, change.added) if at is not None]
@@ -222,9 +227,7 @@ class ChangelogOverOperator(KeyedStateOperator):
             end = self._find_end(entries, end, entries[end - 1].row.values[by], 0, 1)
         return begin, end
 
-    def _find_end(
-        self, entries: Sequence[OrderedEntry[_OverRow]], at: int, here: Any, far: int | None, step: int
-    ) -> int:
+    def _find_end(self, entries: Entries, at: int, here: Any, far: int | None, step: int) -> int:
         """Return the end of the rows within a distance of a sort value and its peers: before the index
         `at` (`step` is -1), or from it on (`step` is 1)."""
         if far is None:
@@ -237,9 +240,7 @@ class ChangelogOverOperator(KeyedStateOperator):
             at += step
         return at
 
-    def _needed(
-        self, entries: Sequence[OrderedEntry[_OverRow]], begin: int, end: int
-    ) -> tuple[int, int]:
+    def _needed(self, entries: Entries, begin: int, end: int) -> tuple[int, int]:
         """Return the range of the rows in the frames of a range of rows, which is not empty."""
         first, stop = begin, end
         values = [entries[at].row.values[self._by] for at in (begin, end - 1)]
@@ -252,22 +253,13 @@ class ChangelogOverOperator(KeyedStateOperator):
                 stop = max(stop, self._find_end(entries, end, values[1], frame.following, 1))
         return first, stop
 
-    def _results(
-        self, entries: Sequence[OrderedEntry[_OverRow]], begin: int, end: int
-    ) -> list[tuple[Any, ...]]:
+    def _results(self, entries: Entries, begin: int, end: int) -> list[tuple[Any, ...]]:
         """Return the results of a range of rows that `_affected` returned."""
         if begin == end:
             return []
-        frame, columns = self._spec.frame, self._spec.columns
-        first, stop = self._needed(entries, begin, end)
-        rows = [
-            FrameRow(entry.row.values[self._by], tuple(entry.row.values[at] for at in self._arguments))
-            for entry in entries[first:stop]
-        ]
-        frames = MovingFrames(self._states, frame, columns.frames)
-        frames.restore_rows(rows[: begin - first])
+        columns = self._spec.columns
         try:
-            return frames.add(rows[begin - first :], complete=end - begin)
+            return self._resumed.results(entries, begin, end, lambda: self._needed(entries, begin, end))
         except FrameTooLarge as error:
             values = entries[begin + error.row].row.values
             record = dict(zip(self._columns.names, values, strict=True))
@@ -294,19 +286,7 @@ class ChangelogOverOperator(KeyedStateOperator):
         yield from changes.of(batch)
 
 
-@dataclass(slots=True)
-class _OverRow:
-    """A row with its results."""
-
-    values: Any
-    results: tuple[Any, ...] = ()
-
-    @property
-    def whole(self) -> tuple[Any, ...]:
-        return (*self.values, *self.results)
-
-
-def _replaced(before: _OverRow, after: _OverRow | None) -> Iterator[tuple[Any, str]]:
+def _replaced(before: OverRow, after: OverRow | None) -> Iterator[tuple[Any, str]]:
     if after is None:
         yield before.whole, DELETE
     elif not alike(was := before.whole, now := after.whole):
