@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,9 +66,7 @@ def test_without_a_compiler_the_python_forms_stay(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_compiler_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = tmp_path / "kernels.c"
-    source.write_text("int broken(")
-    monkeypatch.setattr(library, "SOURCE", source)
+    monkeypatch.setattr(library, "source", lambda: b"int broken(")
     native_library.start()
     compiled()
     assert library.current() is None
@@ -81,13 +82,46 @@ def test_a_library_that_is_damaged_is_not_used() -> None:
     assert library.current() is None
 
 
-def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = tmp_path / "kernels.c"
-    text = library.SOURCE.read_text()
-    source.write_text(text.replace(f"#define VERSION {library._VERSION}", "#define VERSION 99"))
-    monkeypatch.setattr(library, "SOURCE", source)
+def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, other = f"#define VERSION {library._VERSION}".encode(), b"#define VERSION 99"
+    code = library.source().replace(now, other)
+    monkeypatch.setattr(library, "source", lambda: code)
     with pytest.raises(OSError, match="version 99"):
         native_library.compile_now()
+
+
+def test_a_package_without_the_source_uses_the_python_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> bytes:
+        raise FileNotFoundError("kernels.c")
+
+    monkeypatch.setattr(library, "source", missing)
+    native_library.start()
+    compiled()
+    assert library.current() is None
+    with pytest.raises(OSError, match="the source is missing"):
+        native_library.compile_now()
+
+
+def test_the_source_is_read_from_an_archive_of_packages(tmp_path: Path) -> None:
+    package = Path(library.__file__).parents[2]
+    archive = tmp_path / "rheos.zip"
+    with zipfile.ZipFile(archive, "w") as written:
+        for file in (*package.glob("*.py"), *package.glob("core/*.py"), *package.glob("core/native/*")):
+            if file.is_file():
+                written.write(file, file.relative_to(package.parent))
+    program = "from rheos.core.native import library; print(library.__file__, len(library.source()))"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        env={"PYTHONPATH": str(archive)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == [
+        str(archive / "rheos/core/native/library.py"),
+        str(len(library.source())),
+    ]
 
 
 def test_a_folder_that_others_can_write_is_not_used(tmp_path: Path) -> None:

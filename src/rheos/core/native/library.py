@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import ctypes
-from pathlib import Path
-
-SOURCE = Path(__file__).with_name("kernels.c")
-"""Source code of the kernels."""
+import pkgutil
 
 PYTHON = -1
 """Result of a kernel that has changed nothing, because the Python form must do the work."""
 
 _VERSION = 1
 """Version of the functions and structures in `kernels.c`."""
+
+
+def source() -> bytes:
+    """Return the source code of the kernels, also from an archive of packages.
+
+    Raises:
+        OSError: This copy of the package has no source code of them.
+    """
+    code = pkgutil.get_data(__package__, "kernels.c")
+    if code is None:
+        raise OSError("the package was loaded in a way that does not give its files")
+    return code
 
 
 class Kernels:

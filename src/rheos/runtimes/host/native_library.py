@@ -51,7 +51,9 @@ def compile_now() -> library.Kernels:
     """Return the kernels, and compile them first if necessary. Raise OSError if they cannot be."""
     path = _path()
     if path is None:
-        raise OSError("the user's cache cannot be written, or others can write it")
+        raise OSError(
+            "the source is missing, or the user's cache cannot be written, or others can write it"
+        )
     compiler = _compiler()
     if not path.exists():
         if compiler is None:
@@ -92,11 +94,14 @@ def _load_compiled() -> bool:
 
 def _path() -> Path | None:
     """Return the path of the compiled library; None if there is no folder that this user alone can
-    write."""
+    write, or no source."""
     folder = own_user_cache("native")
     if folder is None:
         return None
-    text = library.SOURCE.read_bytes() + " ".join(_OPTIONS).encode()
+    try:
+        text = library.source() + " ".join(_OPTIONS).encode()
+    except OSError:
+        return None
     name = hashlib.sha256(text).hexdigest()[:16]
     return Path(folder) / f"kernels-{name}-{sysconfig.get_platform()}.so"
 
@@ -118,13 +123,19 @@ def _compile(compiler: list[str], path: Path) -> None:
         if path.exists():
             return
         made = path.with_suffix(f".{os.getpid()}")
-        command = [*compiler, *_OPTIONS, str(library.SOURCE), "-o", str(made)]
+        # The source may be in an archive of packages, so the compiler reads it from its input.
+        command = [*compiler, *_OPTIONS, "-x", "c", "-", "-o", str(made)]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_COMPILE_WITHIN_S, check=False
+            command,
+            input=library.source(),
+            capture_output=True,
+            timeout=_COMPILE_WITHIN_S,
+            check=False,
         )
         if done.returncode:
             made.unlink(missing_ok=True)
-            raise OSError(done.stderr.strip()[-1000:] or f"{compiler[0]} failed")
+            said = done.stderr.decode(errors="replace").strip()
+            raise OSError(said[-1000:] or f"{compiler[0]} failed")
         with made.open("rb") as written:
             os.fsync(written.fileno())  # After a power failure, a part of it must not be loaded.
         made.replace(path)
