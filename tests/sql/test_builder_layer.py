@@ -17,6 +17,7 @@ LAZY_IMPORTS = {
     ("api/program_plans.py", "rheos.runtimes.spark.session"): "imports Spark",
     ("api/environment.py", "rheos.sql.session"): "needs the extra rheos[sql]",
     ("api/function_methods.py", "rheos.api.async_functions"): "start-up time: asynchronous functions",
+    ("api/keyed_stream.py", "rheos.api.once_calls"): "start-up time: asynchronous functions",
     ("api/lookup_tables.py", "rheos.connectors.spark.collecting"): "imports Spark",
     ("api/program_file.py", "rheos.api.environment"): "start-up time: the command line",
     ("api/program_file.py", "rheos.sql.folders"): "needs the extra rheos[sql]",

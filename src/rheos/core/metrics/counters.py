@@ -24,6 +24,7 @@ ENGINE_COUNTERS = frozenset(
             "outside_windows",
             "refused",
             "rejected",
+            "remembered",
             "removed",
             "retries",
         ),
