@@ -1,6 +1,6 @@
 """Rheos beside other systems: the same work on the same machine in turns, as a Markdown table.
 
-usage: python -m benchmarks.peers [--rounds N] [--seconds S] [--only TEXT ...] [--beside NAME ...]
+usage: python -m benchmarks.peers [--rounds N] [--seconds S] [--only TEXT ...] [--systems NAME ...]
 
 Each round runs every cell with Rheos and with Flink, one after the other, each in processes of its own;
 they take turns at going first. The ratio is that of Rheos to the other system in the same round.
@@ -95,12 +95,12 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--only", nargs="+", metavar="TEXT", help="only cells in which one of these is")
-    parser.add_argument("--beside", nargs="+", metavar="NAME", help="only these systems beside Rheos")
+    parser.add_argument("--systems", nargs="+", metavar="NAME", help="only these systems beside Rheos")
     given = parser.parse_args(argv)
     cells = [cell for cell in CELLS if not given.only or any(text in cell for text in given.only)]
     flink = Flink()
     rheos, *peers = systems(flink)
-    compared = [rheos, *(each for each in peers if not given.beside or each.name in given.beside)]
+    compared = [rheos, *(each for each in peers if not given.systems or each.name in given.systems)]
     runs: dict[tuple[str, str], list[Run]] = {}
     naps: list[float] = []
 

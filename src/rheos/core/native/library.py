@@ -20,7 +20,7 @@ def source() -> bytes:
     """
     code = pkgutil.get_data(__package__, "kernels.c")
     if code is None:
-        raise OSError("the package was loaded in a way that does not give its files")
+        raise OSError("the loader of the package cannot read its files")
     return code
 
 
