@@ -1,5 +1,5 @@
 """From Kafka to Kafka at a given rate: how long a record takes, in Rheos, in micro-batches, and in the
-real-time mode of Structured Streaming."""
+real-time mode of Structured Streaming; without state, and with a count for each user."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,6 +27,8 @@ PARTITIONS = 2
 RATE_PER_S = 5_000
 TRICKLE_PER_S = 50
 REAL_TIME = f"{SPARK}, real-time mode"
+ENGINES = (RHEOS, SPARK, REAL_TIME)
+FILTER, COUNT = "filter", "count by user"
 PERCENTILES = (50, 90, 99)
 _PAUSE_S = 0.005
 _START_WITHIN_S = 120.0
@@ -76,6 +78,7 @@ class Reader:
         )
         self._client.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(PARTITIONS)])
         self.ages_us: list[int] = []
+        """Of the newest record that each result contains."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
         self._thread.start()
@@ -97,7 +100,7 @@ class Reader:
 
 
 @contextmanager
-def rheos_job(brokers: str, source: str, target: str) -> Iterator[None]:
+def rheos_job(brokers: str, source: str, target: str, work: str) -> Iterator[None]:
     import polars as pl
     import pyarrow as pa
 
@@ -106,8 +109,12 @@ def rheos_job(brokers: str, source: str, target: str) -> Iterator[None]:
     schema = pa.schema([("sent_us", pa.int64()), ("user", pa.int64()), ("kind", pa.string())])
     env = rh.Environment(CORES, runtime="continuous", checkpoint_interval="5s", buffer_timeout=0)
     read = rh.kafka.source(source, brokers=brokers, schema=schema, format=rh.formats.json())
-    clicks = env.from_source(read).filter(pl.col("kind") == "click")
-    clicks.sink_to(rh.kafka.sink(target, brokers=brokers, guarantee="at_least_once"))
+    rows = env.from_source(read)
+    if work == FILTER:
+        results = rows.filter(pl.col("kind") == "click")
+    else:
+        results = rows.key_by("user").running(sent_us=rh.agg.max("sent_us"), count=rh.agg.count())
+    results.sink_to(rh.kafka.sink(target, brokers=brokers, guarantee="at_least_once"))
     job = env.execute_async("kafka to kafka")
     try:
         yield
@@ -116,16 +123,24 @@ def rheos_job(brokers: str, source: str, target: str) -> Iterator[None]:
 
 
 @contextmanager
-def spark_query(spark: Any, brokers: str, source: str, target: str, real_time: bool) -> Iterator[None]:
+def spark_query(
+    spark: Any, brokers: str, source: str, target: str, work: str, real_time: bool
+) -> Iterator[None]:
     from pyspark.sql import functions as fn
 
     from benchmarks.paper import structured_streaming
 
     rows = structured_streaming.from_kafka(spark, brokers, source, _SCHEMA, None)
-    clicks = rows.where("kind = 'click'").select(fn.to_json(fn.struct("*")).alias("value"))
+    if work == FILTER:
+        results = rows.where("kind = 'click'")
+    else:
+        results = rows.groupBy("user").agg(
+            fn.max("sent_us").alias("sent_us"), fn.count("*").alias("count")
+        )
     folder = tempfile.mkdtemp(prefix="rheos-paper-")
     writer = (
-        clicks.writeStream.format("kafka")
+        results.select(fn.to_json(fn.struct("*")).alias("value"))
+        .writeStream.format("kafka")
         .option("kafka.bootstrap.servers", brokers)
         .option("topic", target)
         .option("checkpointLocation", folder)
@@ -148,18 +163,21 @@ def run(options: Options) -> dict[str, Any]:
     from rheos.testing.servers import KafkaBroker
 
     with KafkaBroker() as broker:
-        spark = structured_streaming.session(CORES * 2, kafka=True)
+        # In the real-time mode all tasks of both stages run at the same time.
+        spark = structured_streaming.session(
+            CORES * 2, kafka=True, spark__sql__shuffle__partitions=str(CORES)
+        )
         brokers = broker.address
 
         def measure(cell: Cell) -> dict[str, Any]:
-            engine = cell["engine"]
+            engine, work = cell["engine"], cell["work"]
             name = f"{engine}-{time.time_ns()}".replace(" ", "-").replace(",", "")
             source, target = f"in-{name}", f"out-{name}"
             make_topics(brokers, {source: PARTITIONS, target: PARTITIONS})
             if engine == RHEOS:
-                job = rheos_job(brokers, source, target)
+                job = rheos_job(brokers, source, target, work)
             else:
-                job = spark_query(spark, brokers, source, target, engine == REAL_TIME)
+                job = spark_query(spark, brokers, source, target, work, engine == REAL_TIME)
             producer, reader = Producer(brokers, source), Reader(brokers, target)
             try:
                 with job:
@@ -178,15 +196,15 @@ def run(options: Options) -> dict[str, Any]:
                 reader.stop()
             quantiles = np.percentile(ages, PERCENTILES) / 1000
             return {
-                "records_per_s": round(len(ages) * 2 / seconds),
+                "results_per_s": round(len(ages) / seconds),
                 "latency_ms": {
                     f"p{n}": round(float(q), 2) for n, q in zip(PERCENTILES, quantiles, strict=True)
                 },
                 "us_per_record": round(sampler.samples[-1].cpu_s * 1e6 / seconds / RATE_PER_S, 1),
             }
 
-        engines = (RHEOS, SPARK, REAL_TIME)
-        runs = in_turns(options, [{"engine": engine} for engine in engines], measure)
+        cells = [{"work": work, "engine": engine} for work in (FILTER, COUNT) for engine in ENGINES]
+        runs = in_turns(options, cells, measure)
     return {"rate_per_s": RATE_PER_S, "runs": runs}
 
 
@@ -200,36 +218,48 @@ def _until(is_so: Callable[[], bool]) -> None:
 
 def show(results: dict[str, Any], plots: Plots) -> str:
     runs = results["runs"]
-    figure, (axes,) = panels(height=2.8)
-    rows = []
-    for engine, colour in ((RHEOS, BLUE), (SPARK, ORANGE), (REAL_TIME, OTHERS[0])):
-        of = where(runs, engine=engine)
-        ms = [middle(of, f"latency_ms.p{n}") for n in PERCENTILES]
-        axes.plot([f"p{n}" for n in PERCENTILES], ms, color=colour, marker="o", label=engine)
-        rows.append(
-            [
-                engine,
-                spread(of, "records_per_s", lambda rate: f"{rate:,.0f}"),
-                *(spread(of, f"latency_ms.p{n}", digits) for n in PERCENTILES),
-                spread(of, "us_per_record", digits),
-            ]
-        )
-    axes.set_yscale("log")
-    titled(axes, f"From Kafka to Kafka at {results['rate_per_s']:,} records/s", "", "latency, ms")
+    figure, axes = panels(2, height=2.8)
+    rows, says = [], []
+    for work, each in zip((FILTER, COUNT), axes, strict=True):
+        for engine, colour in zip(ENGINES, (BLUE, ORANGE, OTHERS[0]), strict=True):
+            of = where(runs, work=work, engine=engine)
+            ms = [middle(of, f"latency_ms.p{n}") for n in PERCENTILES]
+            each.plot([f"p{n}" for n in PERCENTILES], ms, color=colour, marker="o", label=engine)
+            rows.append(
+                [
+                    work,
+                    engine,
+                    spread(of, "results_per_s", lambda rate: f"{rate:,.0f}"),
+                    *(spread(of, f"latency_ms.p{n}", digits) for n in PERCENTILES),
+                    spread(of, "us_per_record", digits),
+                ]
+            )
+        each.set_yscale("log")
+        titled(each, f"{work} at {results['rate_per_s']:,} records/s", "", "latency, ms")
+        if are_enough(*(where(runs, work=work, engine=engine) for engine in ENGINES)):
+            says.append(_sentences(runs, work))
     legend(figure)
     drawn = plots.save(figure, "kafka-latency", "Latency from Kafka to Kafka of three engines")
-    heads = ["engine", "records/s", *(f"p{n}, ms" for n in PERCENTILES), "processor µs per record"]
+    heads = [
+        "work",
+        "engine",
+        "results/s",
+        *(f"p{n}, ms" for n in PERCENTILES),
+        "processor µs per record",
+    ]
+    return sections(drawn, table(heads, rows), " ".join(says))
 
+
+def _sentences(runs: Sequence[dict[str, Any]], work: str) -> str:
     def p(engine: str, n: int) -> str:
-        return spread(where(runs, engine=engine), f"latency_ms.p{n}")
+        return spread(where(runs, work=work, engine=engine), f"latency_ms.p{n}")
 
-    says = (
-        f"A record is in the other topic after {p(RHEOS, 50)} ms at the median and {p(RHEOS, 99)} ms "
-        f"at the 99th percentile. In micro-batches it is there after {p(SPARK, 50)} and {p(SPARK, 99)} "
-        f"ms, in the real-time mode after {p(REAL_TIME, 50)} and {p(REAL_TIME, 99)} ms."
+    return (
+        f"With the {work}, a result is in the other topic after {p(RHEOS, 50)} ms at the median and "
+        f"{p(RHEOS, 99)} ms at the 99th percentile. In micro-batches it is there after "
+        f"{p(SPARK, 50)} and {p(SPARK, 99)} ms, in the real-time mode after {p(REAL_TIME, 50)} and "
+        f"{p(REAL_TIME, 99)} ms."
     )
-    cells = [where(runs, engine=engine) for engine in (RHEOS, SPARK, REAL_TIME)]
-    return sections(drawn, table(heads, rows), says if are_enough(*cells) else "")
 
 
 EXPERIMENT = Experiment(
