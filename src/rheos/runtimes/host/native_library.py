@@ -134,8 +134,8 @@ def _compile(compiler: list[str], path: Path) -> None:
         )
         if done.returncode:
             made.unlink(missing_ok=True)
-            said = done.stderr.decode(errors="replace").strip()
-            raise OSError(said[-1000:] or f"{compiler[0]} failed")
+            printed = done.stderr.decode(errors="replace").strip()
+            raise OSError(printed[-1000:] or f"{compiler[0]} failed")
         with made.open("rb") as written:
             os.fsync(written.fileno())  # After a power failure, a part of it must not be loaded.
         made.replace(path)
