@@ -21,7 +21,7 @@ class _Layout(IntEnum):
 
 
 class NativeKind(IntEnum):
-    """NativeKind of the values that a kernel reads."""
+    """Type of the values that a kernel reads."""
 
     INT8 = 0
     INT16 = 1
@@ -36,7 +36,7 @@ class NativeKind(IntEnum):
     STRING32 = 10
     STRING64 = 11
     OTHER = 12
-    """NativeValues that a kernel cannot read; it knows which are null."""
+    """Any other type. A kernel cannot read these values, but it can see which are null."""
 
 
 _KINDS = {
@@ -64,10 +64,14 @@ class ArrowArray(ctypes.Structure):
 
 
 class ColumnLayout(ctypes.Structure):
+    """Layout of a column's buffers, and the width of a value in bytes."""
+
     _fields_ = [("layout", ctypes.c_int32), ("width", ctypes.c_int32)]
 
 
 class NativeValues(ctypes.Structure):
+    """Position of a column, the kind of its values, and the unit of its times in ns."""
+
     _fields_ = [("column", ctypes.c_int32), ("kind", ctypes.c_int32), ("factor", ctypes.c_uint64)]
 
 

@@ -37,12 +37,12 @@ _WHOLE = {
     NativeKind.UINT32: 4,
     NativeKind.UINT64: 8,
 }
-"""Sizes in bytes of whole numbers."""
+"""Size in bytes of each type of whole numbers."""
 _REAL = (NativeKind.FLOAT32, NativeKind.FLOAT64)
 
 
 class NativeOperation(IntEnum):
-    """How a kernel updates a cell."""
+    """Update of a cell by a kernel."""
 
     COUNT = 0
     INT_SUM = 1

@@ -53,7 +53,7 @@ def write_directly(descriptor: int, data: Content) -> None:
 
 
 def _set_direct(descriptor: int, direct: bool) -> bool:
-    """Return whether the writes of a descriptor now bypass the page cache."""
+    """Turn direct writes of a descriptor on or off. Return whether they are on now."""
     if sys.platform != "linux":
         return False
     import fcntl
