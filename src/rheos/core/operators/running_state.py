@@ -95,8 +95,8 @@ class FrozenRows:
         # Only one table at a time is in memory, which the next one uses again.
         return (self._table(begin, parts, max_parallelism) for begin in range(0, self.rows, PIECE_ROWS))
 
-    def empty(self, max_parallelism: int) -> pa.Schema:
-        """Return the columns of the tables. There are no rows."""
+    def schema(self, max_parallelism: int) -> pa.Schema:
+        """Return the schema of the tables. The copy must have no rows."""
         assert not self.rows
         parts = {name: part() for name, part in self.parts.items()}
         return self._table(0, parts, max_parallelism).schema
@@ -345,7 +345,7 @@ class MemoryRunningState(RunningState):
     def restore(self, tables: Iterable[pa.Table]) -> None:
         """Insert the rows of restored tables in order. If the restored chain may be continued, the
         next part is a delta (CP11)."""
-        written = self.freeze(np.zeros(0, np.int64)).empty(self._max_parallelism)
+        written = self.freeze(np.zeros(0, np.int64)).schema(self._max_parallelism)
         for table in tables:
             self._written_fits &= set(table.schema) <= set(written)
             self.thaw(table)
