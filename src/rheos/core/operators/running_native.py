@@ -76,7 +76,7 @@ class NativeForm:
         cells = [cell for name, cell in of_name.items() if cell is not None and rows.knows(name, cell)]
         if not rows.is_known or len(cells) < len(of_name):
             return None
-        table = state.native_table() if len(self._keys) == 1 else None
+        table = state.native_table()
         if before is not None and before.has_grown(table, cells, state.changes, len(state)):
             return before
         return NativeRunning(rows, self._keys[0], table, cells, state.changes, len(state))
