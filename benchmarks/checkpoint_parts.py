@@ -81,9 +81,7 @@ class RunningTotals:
         return self._state.snapshot()
 
     def restore(self, tables: Iterator[pa.Table]) -> None:
-        state = self._empty()
-        for table in tables:
-            state.thaw(table)
+        self._empty().restore(tables)
 
 
 class Values:
@@ -119,8 +117,8 @@ class Values:
         self._empty()[0].restore({"data": tables})
 
 
-def stages(state: RunningTotals | Values, store: LocalStore) -> Iterator[tuple[str, float]]:
-    """Yield the processor time of each step of a checkpoint and a restore, in seconds."""
+def stages(state: RunningTotals | Values, store: LocalStore) -> list[tuple[str, float]]:
+    """Return the processor time of each step of a checkpoint and a restore, in seconds."""
 
     def timed(stage: str, work: Callable[[], Any]) -> Any:
         began = time.thread_time()
@@ -147,15 +145,11 @@ def stages(state: RunningTotals | Values, store: LocalStore) -> Iterator[tuple[s
             yield decode(data, range(GROUPS))
 
     timed("restore", partial(state.restore, read()))
-    yield from spent
     # Files are read in the course of the restore.
-    yield "restore", -sum(took_s for stage, took_s in spent if stage == "read")
+    spent.append(("restore", -sum(took_s for stage, took_s in spent if stage == "read")))
     for path in paths:
         store.delete(path)
-
-
-def _measured(state: RunningTotals | Values, store: LocalStore) -> list[tuple[str, float]]:
-    return list(stages(state, store))
+    return spent
 
 
 def main() -> None:
@@ -180,7 +174,7 @@ def main() -> None:
             for (state, keys), measured in zip(states, rounds, strict=True):
                 state.change()
                 spent = dict.fromkeys(STAGES, 0.0)
-                for stage, took_s in thread.submit(_measured, state, store).result():
+                for stage, took_s in thread.submit(stages, state, store).result():
                     spent[stage] += took_s * 1e9 / keys
                 measured.append(spent)
     print("| ns of processor time per key | " + " | ".join(state.name for state, _ in states) + " |")
