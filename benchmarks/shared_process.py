@@ -1,4 +1,4 @@
-"""What two subtasks in one process would cost, compared with two slots, and with one.
+"""Cost of two subtasks in one process, compared with two slots and with one.
 
 usage: python -m benchmarks.shared_process [ROWS ...] [--pause-ms N] [--rounds N]
 
@@ -89,7 +89,7 @@ class Together(Slots):
 
 
 def measured(rows: int, pause_ms: float, rounds: int) -> dict[str, list[float]]:
-    """Return the processor time in µs for an interval, of each round."""
+    """Return the processor time of an interval in µs, for each round of each arrangement."""
     spent: dict[str, list[float]] = {}
     with ExitStack() as opened:
         folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="rheos-shared-"))

@@ -1,14 +1,15 @@
-"""What a small batch costs on all of its way: from the poll of a source to the sink behind a count.
+"""Cost of a small batch on its whole way, from the poll of a source to the sink after a count.
 
 usage: turn.py [ROWS ...] [--slots N] [--pause-ms N] [--form FORM] [--profile]
 
-The engines of a job's slots run in this process, one after the other, over real Unix sockets and by a
-clock that the benchmark moves on: in each turn every source gives so many rows (1, 8 and 64 where none
-are given), and all are stepped until nothing is left to do, as their loops would. Processor time for
-each turn of one slot, in microseconds: the median of many pieces. `--profile` says where it goes.
+The engines of a job's slots run in this process, one after the other, over real Unix sockets. The
+benchmark advances their clock. In each turn every source emits ROWS rows (1, 8 and 64 by default), and
+all engines are stepped until nothing is left to do, as their loops would. The benchmark prints the
+processor time of a turn of one slot in microseconds, as the median of many pieces. `--profile` prints
+the functions that take most of it.
 
-Both forms of small batches are measured, pure Python and native, a piece of each in turns, with their
-ratio and its interval. `--form` measures one of them.
+The benchmark alternates between pieces in pure Python and native ones, and prints the ratio of both
+forms with its interval. `--form` measures one of them.
 
 With `--pause-ms` the process sleeps before each turn, as slots do at low rates: then caches and the
 processor are cold, and the same work costs more.
@@ -207,7 +208,7 @@ class Slots:
 
 
 class Form(Enum):
-    """How small batches are processed."""
+    """Form in which small batches are processed."""
 
     PYTHON = "pure Python"
     NATIVE = "native"
@@ -219,7 +220,7 @@ class Form(Enum):
 def measured(
     rows: int, slots: int, pause_ms: float, forms: Sequence[Form], profile: cProfile.Profile | None
 ) -> dict[Form, list[float]]:
-    """Return the microseconds of a turn of one slot, in each piece. The forms take turns."""
+    """Return the microseconds of a turn of one slot, in each piece. Pieces of the forms alternate."""
     piece, pieces = (PIECE, PIECES) if not pause_ms else (1, PIECE)
     spent: dict[Form, list[float]] = {form: [] for form in forms}
     kernels = {form: form.kernels() for form in forms}
