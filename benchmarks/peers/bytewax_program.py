@@ -5,7 +5,6 @@ parallelism. Each process stamps its events when it makes them, and counts them 
 The last line printed is a JSON object.
 """
 
-import argparse
 import json
 import random
 import socket
@@ -19,18 +18,8 @@ from bytewax.dataflow import Dataflow
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import cluster_main
+from python_program import INITIAL, RULES, TOUR, options, print_result
 
-INITIAL = "outside"
-RULES = {
-    ("outside", "sign_in"): "browsing",
-    ("browsing", "add"): "shopping",
-    ("shopping", "add"): "shopping",
-    ("shopping", "remove"): "browsing",
-    ("shopping", "pay"): "paid",
-    ("paid", "ship"): "browsing",
-    ("browsing", "sign_out"): "outside",
-}
-TOUR = ("sign_in", "add", "add", "pay", "ship", "add", "remove", "sign_out")
 WRONG_IN = 200
 BATCH_ROWS = 1_000
 LATENCY_OF = 16
@@ -122,11 +111,7 @@ def free_addresses(count):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--parallelism", type=int, default=2)
-    parser.add_argument("--keys", type=int, default=10_000)
-    parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--warmup", type=float, default=10)
+    parser = options()
     parser.add_argument("--process", type=int, help="number of this process; started by the first one")
     parser.add_argument("--begins-ns", type=int)
     parser.add_argument("--ends-ns", type=int)
@@ -147,20 +132,11 @@ def main():
     ]
     results = [json.loads(process.communicate()[0].splitlines()[-1]) for process in processes]
     latencies = sorted(each for result in results for each in result["latencies_ns"])
-    print(
-        json.dumps(
-            {
-                "began_ns": began,
-                "ended_ns": ended,
-                "records": sum(result["records"] for result in results),
-                "latency_ms": {
-                    name: latencies[int(share * (len(latencies) - 1))] / 1e6 if latencies else None
-                    for name, share in (("p50", 0.5), ("p99", 0.99))
-                },
-            }
-        ),
-        flush=True,
+    p50, p99 = (
+        latencies[int(share * (len(latencies) - 1))] / 1e6 if latencies else None
+        for share in (0.5, 0.99)
     )
+    print_result(began, ended, sum(result["records"] for result in results), p50, p99)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,6 @@ It runs in a virtual environment with `apache-flink` and nothing of Rheos. The s
 in Java (`java/PythonPeer.java`), like the connectors of users. The last line printed is a JSON object.
 """
 
-import argparse
-import json
 import sys
 import time
 
@@ -13,17 +11,8 @@ from pyflink.common import Configuration, Types
 from pyflink.datastream import DataStream, KeyedProcessFunction, StreamExecutionEnvironment
 from pyflink.datastream.state import ValueStateDescriptor
 from pyflink.java_gateway import get_gateway
+from python_program import INITIAL, RULES, options, print_result
 
-INITIAL = "outside"
-RULES = {
-    ("outside", "sign_in"): "browsing",
-    ("browsing", "add"): "shopping",
-    ("shopping", "add"): "shopping",
-    ("shopping", "remove"): "browsing",
-    ("shopping", "pay"): "paid",
-    ("paid", "ship"): "browsing",
-    ("browsing", "sign_out"): "outside",
-}
 EVENT = Types.ROW([Types.LONG(), Types.STRING(), Types.LONG()])
 
 
@@ -41,11 +30,7 @@ class Validate(KeyedProcessFunction):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--parallelism", type=int, default=2)
-    parser.add_argument("--keys", type=int, default=10_000)
-    parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--warmup", type=float, default=10)
+    parser = options()
     parser.add_argument("--mode", choices=["process", "thread"], default="process")
     parser.add_argument("--bundle-rows", type=int, default=1_000)
     given = parser.parse_args()
@@ -68,20 +53,9 @@ def main():
     time.sleep(given.seconds)
     java.close()
     ended = time.time_ns()
-    quantiles = {name: java.quantile(share) for name, share in (("p50", 0.5), ("p99", 0.99))}
-    print(
-        json.dumps(
-            {
-                "began_ns": began,
-                "ended_ns": ended,
-                "records": java.rows(),
-                "latency_ms": {
-                    name: None if at == "null" else float(at) for name, at in quantiles.items()
-                },
-            }
-        ),
-        flush=True,
-    )
+    quantiles = (java.quantile(share) for share in (0.5, 0.99))
+    latencies = [None if at == "null" else float(at) for at in quantiles]
+    print_result(began, ended, java.rows(), *latencies)
     status = str(job.get_job_status().result())
     if status != "JobStatus.RUNNING":
         sys.exit(f"the job was not running at the end of the measurement: {status}")
