@@ -1,4 +1,4 @@
-"""Rheos beside other systems: the same work on the same machine in turns, as a Markdown table.
+"""Compares Rheos with other systems: the same work on one machine in turns, as a Markdown table.
 
 usage: python -m benchmarks.peers [--rounds N] [--seconds S] [--only TEXT ...] [--systems NAME ...]
 
@@ -23,14 +23,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
-from benchmarks.disturbance import QuietRuns, is_quiet, naps_ms, percentile, summary
+from benchmarks.disturbance import QuietRuns, naps_ms, percentile, summary
 from benchmarks.peers.flink import Flink
-from benchmarks.peers.systems import Run, systems
-from rheos.cli.benchmarks.intervals import MIN_ROUNDS, ratio_cell
-from rheos.cli.benchmarks.intervals import cell as cell_text
+from benchmarks.peers.quiet_cells import Metric, Run, median_cell, quiet_ratio_cell
+from benchmarks.peers.systems import systems
+from rheos.cli.benchmarks.intervals import MIN_ROUNDS
 
 CELLS = (
     "grouping --parallelism 2",
@@ -61,7 +61,7 @@ HEADER = (
 _WARMUP = " --warmup 8"
 """Java compiles while it runs."""
 
-_MEASURED: tuple[tuple[Callable[[Run], float | None], str], ...] = (
+_MEASURED: tuple[tuple[Metric, str], ...] = (
     (lambda run: run["records_per_s"] / 1e6, ".3f"),
     (lambda run: run["cores"], ".2f"),
     (lambda run: run["processor_us_per_record"], ".3f"),
@@ -73,21 +73,12 @@ _MEASURED: tuple[tuple[Callable[[Run], float | None], str], ...] = (
 
 def measurements(runs: Sequence[Run]) -> list[str]:
     """Return the columns of a system, from its quiet runs."""
-    quiet = [run for run in runs if is_quiet(run)]
-    columns = []
-    for read, form in _MEASURED:
-        known = [value for run in quiet if (value := read(run)) is not None]
-        columns.append(cell_text(known, f"{{:{form}}}".format) or "none")
-    return columns
+    return [median_cell(runs, metric, form) for metric, form in _MEASURED]
 
 
 def ratios(ours: Sequence[Run], theirs: Sequence[Run]) -> list[str]:
-    """Return the columns of a comparison, from the rounds in which both runs were quiet.
-
-    A column is empty if there are fewer than `MIN_ROUNDS` such rounds.
-    """
-    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if is_quiet(a) and is_quiet(b)]
-    return [ratio_cell([(read(a) or 0.0, read(b) or 0.0) for a, b in pairs]) for read, _ in _MEASURED]
+    """Return the columns of a comparison; empty ones if there are too few quiet rounds."""
+    return [quiet_ratio_cell(ours, theirs, metric) for metric, _ in _MEASURED]
 
 
 def main(argv: Sequence[str]) -> None:
@@ -95,7 +86,9 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--only", nargs="+", metavar="TEXT", help="only cells in which one of these is")
-    parser.add_argument("--systems", nargs="+", metavar="NAME", help="only these systems beside Rheos")
+    parser.add_argument(
+        "--systems", nargs="+", metavar="NAME", help="compare Rheos only with these systems"
+    )
     given = parser.parse_args(argv)
     cells = [cell for cell in CELLS if not given.only or any(text in cell for text in given.only)]
     flink = Flink()

@@ -1,4 +1,4 @@
-"""What a buffer timeout costs at which rate, with one slot and with two, of Rheos and of Flink.
+"""Measures the cost of buffer timeouts by rate, with one slot and with two, in Rheos and in Flink.
 
 usage: python -m benchmarks.peers.buffer_timeouts [--rounds N] [--seconds S] [--rates N ...]
 
@@ -16,16 +16,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from benchmarks.disturbance import QuietRuns, is_quiet, naps_ms, summary
+from benchmarks.disturbance import QuietRuns, naps_ms, summary
 from benchmarks.peers.flink import Flink
 from benchmarks.peers.lasting import LastingSystem, rheos
-from rheos.cli.benchmarks.intervals import MIN_ROUNDS, ratio_cell
-from rheos.cli.benchmarks.intervals import cell as cell_text
+from benchmarks.peers.quiet_cells import Run, median_cell, quiet_ratio_cell
+from rheos.cli.benchmarks.intervals import MIN_ROUNDS
 
 RATES = (1_000, 10_000, 60_000)
 """Records per second of the whole job."""
@@ -41,8 +40,6 @@ _WARMUP = {"100ms": 2.0, "10ms": 1.5, "0": 1.5}
 _COMPILING = "grouping --parallelism 2 --rate 30000 --buffer-timeout 10ms --warmup 8"
 """A run before the first round, in which Java compiles the programs."""
 _NAPS_S = 0.1
-
-Run = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -65,14 +62,9 @@ class Cell:
 Runs = Mapping[tuple[Cell, str], Sequence[Run]]
 
 
-def _of(runs: Sequence[Run], read: Callable[[Run], float | None], form: str) -> str:
-    known = [value for run in runs if is_quiet(run) and (value := read(run)) is not None]
-    return cell_text(known, f"{{:{form}}}".format) or "none"
-
-
-def _ratio(ours: Sequence[Run], others: Sequence[Run]) -> str:
-    pairs = zip(ours, others, strict=True)
-    return ratio_cell([(a["cores"], b["cores"]) for a, b in pairs if is_quiet(a) and is_quiet(b)])
+def _cores(run: Run) -> float:
+    cores: float = run["cores"]
+    return cores
 
 
 def line(cell: Cell, runs: Runs) -> str:
@@ -83,11 +75,11 @@ def line(cell: Cell, runs: Runs) -> str:
         f"{cell.rate:,}",
         cell.timeout,
         str(cell.slots),
-        *(_of(of, lambda run: run["cores"], ".2f") for of in (ours, theirs)),
-        _ratio(ours, theirs),
-        "" if wide is None else _ratio(ours, wide),
-        *(_of(of, lambda run: run["latency_ms"]["p50"], ".2f") for of in (ours, theirs)),
-        *(_of(of, lambda run: run["latency_ms"]["p99"], ".2f") for of in (ours, theirs)),
+        *(median_cell(of, _cores, ".2f") for of in (ours, theirs)),
+        quiet_ratio_cell(ours, theirs, _cores),
+        "" if wide is None else quiet_ratio_cell(ours, wide, _cores),
+        *(median_cell(of, lambda run: run["latency_ms"]["p50"], ".2f") for of in (ours, theirs)),
+        *(median_cell(of, lambda run: run["latency_ms"]["p99"], ".2f") for of in (ours, theirs)),
     ]
     return f"| {' | '.join(columns)} |"
 

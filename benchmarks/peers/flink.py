@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers.installed import installed_once, pip_install
 from benchmarks.peers.lasting import LastingSystem
-from rheos.runtimes.host.user_cache import user_cache
 from rheos.runtimes.spark.jvm_options import find_java
 
 VERSION = "2.3.0"
@@ -32,9 +31,7 @@ class Flink:
         """Fetches what is not there yet, and compiles. Raises ConfigurationError where there is no
         Java, and CalledProcessError."""
         self._java, _ = find_java("Flink")
-        self._folder = user_cache(f"flink-{VERSION}")
-        if not self._folder.exists():
-            _install(self._folder)
+        self._folder = installed_once(f"flink-{VERSION}", _install)
         self._classes = tempfile.TemporaryDirectory(prefix="rheos-peer-")
         sources = sorted(map(str, _SOURCES.glob("*.java")))
         javac = str(Path(self._java).with_name("javac"))
@@ -84,13 +81,5 @@ class Flink:
         self._classes.cleanup()
 
 
-def _install(folder: Path) -> None:
-    """The folder is there whole or not at all."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    new = tempfile.mkdtemp(prefix=".new-", dir=folder.parent)
-    try:
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", new]
-        subprocess.run([*pip, f"apache-flink-libraries=={VERSION}"], check=True)
-        os.rename(new, folder)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+def _install(folder: str) -> None:
+    pip_install(sys.executable, ["--no-deps", "--target", folder, f"apache-flink-libraries=={VERSION}"])

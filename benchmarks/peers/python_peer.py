@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 import tempfile
 import venv
 from collections.abc import Callable, Mapping
@@ -22,11 +20,11 @@ from typing import Any
 import psutil
 
 from benchmarks.paper.sampling import Sampler
-from rheos.runtimes.host.user_cache import user_cache
+from benchmarks.peers.installed import installed_once, pip_install
 
 _FOLDER = Path(__file__).parent
 _GRACE_S = 180
-"""Maximum time that a program needs beside its warm-up and its measurement."""
+"""Maximum time that a program needs in addition to its measurement."""
 
 
 @dataclass(frozen=True)
@@ -86,20 +84,13 @@ class PythonPeer:
         }
 
     def _python(self) -> Path:
-        """Return the interpreter of the environment. It is made at first use, and exists whole or not
-        at all."""
-        folder = user_cache("peer-" + self.requirement.replace("==", "-"))
-        if not folder.exists():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            new = tempfile.mkdtemp(prefix=".new-", dir=folder.parent)
-            try:
-                venv.create(new, with_pip=True, symlinks=True)
-                pip = [f"{new}/bin/python", "-m", "pip", "install", "-q", self.requirement]
-                subprocess.run(pip, check=True, stdout=sys.stderr)
-                os.rename(new, folder)
-            finally:
-                shutil.rmtree(new, ignore_errors=True)
+        """Return the interpreter of the environment, which is made at first use."""
+        folder = installed_once("peer-" + self.requirement.replace("==", "-"), self._install)
         return folder / "bin" / "python"
+
+    def _install(self, folder: str) -> None:
+        venv.create(folder, with_pip=True, symlinks=True)
+        pip_install(f"{folder}/bin/python", [self.requirement])
 
 
 def _end_with_children(process: subprocess.Popen[str]) -> None:

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from benchmarks.compare import RHEOS, measure
 from benchmarks.peers.flink import VERSION, Flink
 from benchmarks.peers.python_peer import PythonPeer
-
-Run = dict[str, Any]
+from benchmarks.peers.quiet_cells import Run
 
 _EACH_EVENT = "state-machine --parallelism 2"
 """The cell in which systems for Python take part."""
