@@ -78,7 +78,7 @@ class Reader:
         )
         self._client.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(PARTITIONS)])
         self.ages_us: list[int] = []
-        """Of the newest record that each result contains."""
+        """Ages in µs of the results: each is that of the newest record in the result."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
         self._thread.start()
