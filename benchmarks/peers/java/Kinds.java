@@ -23,9 +23,8 @@ final class Kinds {
 
     private Kinds() {}
 
-    static final class Events extends Peer.Paced<Tuple4<Long, Long, Long, Long>> {
+    static final class Events extends Peer.Counted<Tuple4<Long, Long, Long, Long>> {
         private final int keys;
-        private transient Measured.Tap tap;
 
         Events(int keys, double rate, long lookEveryNs) {
             super(rate, lookEveryNs);
@@ -33,14 +32,7 @@ final class Kinds {
         }
 
         @Override
-        public void open(OpenContext ctx) {
-            super.open(ctx);
-            tap = new Measured.Tap();
-        }
-
-        @Override
-        Tuple4<Long, Long, Long, Long> row(long number, long sinceNs) {
-            tap.row();
+        Tuple4<Long, Long, Long, Long> counted(long number, long sinceNs) {
             return Tuple4.of(
                     (long) random.nextInt(keys),
                     (long) random.nextInt(KINDS),

@@ -104,6 +104,29 @@ public final class Peer {
         }
     }
 
+    /** Counts its rows as they leave, for programs whose results are fewer or more than the rows. */
+    abstract static class Counted<T> extends Paced<T> {
+        private transient Measured.Tap tap;
+
+        Counted(double ratePerSubtask, long lookEveryNs) {
+            super(ratePerSubtask, lookEveryNs);
+        }
+
+        abstract T counted(long number, long sinceNs);
+
+        @Override
+        public void open(OpenContext ctx) {
+            super.open(ctx);
+            tap = new Measured.Tap();
+        }
+
+        @Override
+        final T row(long number, long sinceNs) {
+            tap.row();
+            return counted(number, sinceNs);
+        }
+    }
+
     static final class Measurements extends Paced<Tuple3<Long, Double, Long>> {
         private final int keys;
 

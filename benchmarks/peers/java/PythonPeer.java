@@ -10,10 +10,9 @@ public final class PythonPeer {
     private PythonPeer() {}
 
     /** Events as rows. They are counted as they leave, because those that break no rule give none. */
-    static final class Events extends Peer.Paced<Row> {
+    static final class Events extends Peer.Counted<Row> {
         private final int users;
         private transient Peer.Events events;
-        private transient Measured.Tap tap;
 
         Events(int users, double rate, long lookEveryNs) {
             super(rate, lookEveryNs);
@@ -27,12 +26,10 @@ public final class PythonPeer {
             events.random = random;
             events.subtask = subtask;
             events.subtasks = subtasks;
-            tap = new Measured.Tap();
         }
 
         @Override
-        Row row(long number, long sinceNs) {
-            tap.row();
+        Row counted(long number, long sinceNs) {
             var event = events.row(number, sinceNs);
             return Row.of(event.f0, event.f1, event.f2);
         }

@@ -1,5 +1,4 @@
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
-import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.java.tuple.Tuple4;
@@ -19,10 +18,9 @@ final class Timed {
     private Timed() {}
 
     /** Rows whose keys are drawn from all keys, or from the third of them that is active. */
-    static final class Rows extends Peer.Paced<Tuple4<Long, Double, Long, Long>> {
+    static final class Rows extends Peer.Counted<Tuple4<Long, Double, Long, Long>> {
         private final int keys;
         private final boolean pauses;
-        private transient Measured.Tap tap;
 
         Rows(int keys, boolean pauses, double rate, long lookEveryNs) {
             super(rate, lookEveryNs);
@@ -31,14 +29,7 @@ final class Timed {
         }
 
         @Override
-        public void open(OpenContext ctx) {
-            super.open(ctx);
-            tap = new Measured.Tap();
-        }
-
-        @Override
-        Tuple4<Long, Double, Long, Long> row(long number, long sinceNs) {
-            tap.row();
+        Tuple4<Long, Double, Long, Long> counted(long number, long sinceNs) {
             long at = number / ROWS_PER_MS;
             return Tuple4.of(key(at), random.nextDouble(), at, sinceNs);
         }
