@@ -127,22 +127,19 @@ class SubtaskReports:
     def shares(self) -> list[float]:
         """Return, for each subtask, the share of the time in which it worked or was blocked. Empty
         until all have reported twice."""
-        spans = self._spans()
-        if len(spans) < self.parallelism:
-            return []
-        return [
-            (newest.busy_us - before.busy_us + newest.blocked_us - before.blocked_us) / us
-            for before, newest, us in spans
-        ]
+        return [_share(*span) for span in self._complete_spans()]
 
     def needed_shares(self) -> list[float]:
         """Return the same as `shares`, without waits for a core and the fixed cost of small runs."""
-        shares, spans = self.shares(), self._spans()
-        spare = [_spare_ms(newest) - _spare_ms(before) for before, newest, _ in spans]
         return [
-            max(share - 1000 * ms / us, 0.0)
-            for share, ms, (_, _, us) in zip(shares, spare, spans, strict=False)
+            max(_share(before, newest, us) - 1000 * (_spare_ms(newest) - _spare_ms(before)) / us, 0.0)
+            for before, newest, us in self._complete_spans()
         ]
+
+    def _complete_spans(self) -> list[tuple[Progress, Progress, int]]:
+        """Return the spans of all subtasks. Empty until all have reported twice."""
+        spans = self._spans()
+        return spans if len(spans) >= self.parallelism else []
 
     def _spans(self) -> list[tuple[Progress, Progress, int]]:
         spans = (
@@ -212,6 +209,11 @@ def _numbers_in(report: Progress) -> dict[str, list[Reading]]:
         if reading.metric in LOOKED_UP:
             found.setdefault(reading.metric, []).append(reading)
     return found
+
+
+def _share(before: Progress, newest: Progress, us: int) -> float:
+    """Return the share of the time between two reports in which the subtask worked or was blocked."""
+    return (newest.busy_us - before.busy_us + newest.blocked_us - before.blocked_us) / us
 
 
 def _spare_ms(report: Progress) -> float:
