@@ -29,11 +29,12 @@ class Pacing(ABC):
     def __init__(self, chains: Sequence[tuple[ChainRunner, SpentTime]], thread: ThreadTimes) -> None:
         self._costs = FixedCosts(chains)
         self._waits = CoreWaits(thread)
-        self._turns_us = 0
+        self._worked_us = 0
+        """Sum of the turns in which work was done, in µs."""
 
     def turned(self, took_us: int, now_us: int) -> None:
         """Record a turn in which work was done."""
-        self._turns_us += took_us
+        self._worked_us += took_us
         self._costs.turned(took_us)
         self._pace(took_us, now_us)
 
@@ -41,7 +42,7 @@ class Pacing(ABC):
         """Return the chosen settings, the waits for a core, and the fixed cost of runs. Called once for
         each report."""
         rows = self._batch_rows()
-        share = self._waits.worked_share(self._turns_us)
+        share = self._waits.worked_share(self._worked_us)
         yield Reading(f.CORE_WAIT.name, (), self._waits.total_us / 1000)
         yield Reading(f.CHOSEN_ROWS.name, (), rows)
         yield Reading(f.FIXED_COST.name, (), self._costs.total_us(rows, share) / 1000)
@@ -97,12 +98,8 @@ class BatchPacing(Pacing):
         taken = [
             IntakeCounts(of.rows_taken, of.batches_taken, spent.busy_us) for of, spent in self._chains
         ]
-        if (
-            self._controller.observe(
-                taken, self._batch_waits.worked_share(sum(each.busy_us for each in taken))
-            )
-            != was
-        ):
+        share = self._batch_waits.worked_share(sum(each.busy_us for each in taken))
+        if self._controller.observe(taken, share) != was:
             self._set()
 
     def _set(self) -> None:
