@@ -352,8 +352,8 @@ class OperatorSpec(Spec):
 
     @property
     def acts_outside(self) -> bool:
-        """Return whether the operator changes other systems, apart from sinks. Replays, such as `fork`
-        and `debug`, refuse programs with such operators, because a replay must change nothing."""
+        """Return whether the operator changes other systems, apart from sinks. `fork` and `plan` refuse
+        programs with such operators, because they must change nothing."""
         return False
 
     @property
