@@ -18,7 +18,7 @@ class Receipt:
     receipt: str
 
 
-charged: dict[str, str] = {}  # stands for a payment system that recognises idempotency keys
+charged: dict[str, str] = {}  # simulates a payment system that recognises idempotency keys
 
 
 async def charge(payment: Payment) -> Receipt:

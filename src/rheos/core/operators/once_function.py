@@ -30,7 +30,7 @@ class OnceFunction(AsyncFunction):
     """The user's function, and the function that confirms calls in doubt."""
 
     def __init__(self, fn: Any, confirm: Callable[[Any], Any] | None) -> None:
-        # Together, so that a bound method of the function belongs to the copy.
+        # One deep copy of both: if `confirm` is a method of `fn`, it stays a method of the copy.
         self._fn, self._confirm = copy.deepcopy((fn, confirm))
         self._call = self._fn.invoke if isinstance(self._fn, AsyncFunction) else self._fn
 

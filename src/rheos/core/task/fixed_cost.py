@@ -5,8 +5,8 @@ steps between them. A slot whose buffer timeout is short makes many small runs, 
 time with few rows. With more rows, each run takes more of them, and the number of runs falls. So the
 fixed cost is spare capacity: the automatic scaling subtracts it from the time in which a slot was busy.
 
-The fixed cost is the intercept of a straight line through the newest samples of rows and durations. It
-is rather too low than too high: the slope is the upper end of its interval, pauses are left out, and
+The fixed cost is the intercept of a straight line through the newest samples of rows and durations. The
+estimate is deliberately low: the slope is the upper end of its interval, pauses are left out, and
 without a slope (all runs take the same number of rows) the fixed cost is zero.
 
 Invariants:
@@ -34,7 +34,7 @@ _PAUSED = 4.0
 _STANDARD_ERRORS = 2.0
 """Number of standard errors by which the slope is raised."""
 _LARGE = 2
-"""Divisor of the batch size; batches of at least the quotient are large."""
+"""A batch is large if it has at least the maximum number of rows of a batch, divided by this."""
 
 
 class RunCost:
@@ -66,7 +66,7 @@ class RunCost:
 
 
 def fixed_cost_us(samples: Sequence[tuple[int, int]]) -> float:
-    """Return the fixed cost of a run, in µs; rather too low than too high.
+    """Return the fixed cost of a run, in µs. The estimate is deliberately low.
 
     Args:
         samples: Number of rows of a run, and its duration in µs.

@@ -2,7 +2,8 @@
 
 A chain in a loop takes no new rows while many circulate (`LoopRoom`). The chain at the head of a loop
 ends when the loop is empty (`LoopHead`). A chain whose head is asynchronous starts to process batches
-before their turn (`early_work`). A chain whose head holds rows until they are answered ends after that.
+before their turn (`early_work`). A chain whose head holds rows (`HoldingOperator`)
+ends when all of them are answered.
 """
 
 from __future__ import annotations
