@@ -28,7 +28,7 @@ from rheos.core.task.engine import Lifecycle, SubtaskEngine
 from rheos.core.task.prepared_slot import PreparedSlot
 from rheos.core.task.slot import Deployment, open_slot
 from rheos.core.version import VERSION
-from rheos.runtimes.continuous.control import AHEAD, Join, JoinRefused, Welcome
+from rheos.runtimes.continuous.control import Join, JoinRefused, Welcome
 from rheos.runtimes.continuous.control_client import ControlClient
 from rheos.runtimes.continuous.framed_transport import FramedTransport
 from rheos.runtimes.continuous.local_transport import LocalTransport
@@ -92,22 +92,10 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
         prepared = begun.prepared
         attempt, restore = begun.begin.next, begun.begin.restore
         slot = replace(slot, deployment=replace(slot.deployment, attempt=attempt, restore=restore))
-    deployment = slot.deployment
     zmq_context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
     transport = _transport(slot, subtask, host, zmq_context)
     waker = transport.waker()
-    join = Join(
-        deployment.attempt, subtask, transport.address, VERSION, os.getpid(), socket.gethostname()
-    )
-    client = ControlClient(
-        zmq_context,
-        slot.driver,
-        slot.token,
-        join,
-        slot.security,
-        waker,
-        slot.heartbeat_timeout_ms,
-    )
+    client = _client(slot, subtask, transport.address, zmq_context, waker)
     try:
         answer = client.start()
         if answer is None:
@@ -116,7 +104,7 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
             raise FencedError(f"the driver rejected subtask {subtask}: {answer.reason}")
         transport.connect(answer.addresses)
         logs = _Logs(slot, subtask, client)
-        with scratch_folder(deployment.state.directory) as scratch, freed_memory_kept(), logs:
+        with scratch_folder(slot.deployment.state.directory) as scratch, freed_memory_kept(), logs:
             _run_slot(slot, subtask, transport, client, waker, scratch, logs, prepared)
     finally:
         transport.close()
@@ -129,19 +117,8 @@ def _prepared(slot: SlotJob, subtask: int) -> BegunSlot | None:
     """Restore checkpoints until the driver begins the attempt. Return None if it releases the slot."""
     awake = threading.Event()
     zmq_context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
-    join = Join(AHEAD, subtask, "", VERSION, os.getpid(), socket.gethostname())
-    client = ControlClient(
-        zmq_context,
-        slot.driver,
-        slot.token,
-        join,
-        slot.security,
-        awake.set,
-        slot.heartbeat_timeout_ms,
-    )
-    plan = slot.deployment.plan
-    plan = replace(plan, context=job_files.local(plan.context))
-    deployment = replace(slot.deployment, plan=plan)
+    client = _client(slot, subtask, "", zmq_context, awake.set)
+    deployment = _with_local_files(slot.deployment)
     try:
         if isinstance(client.start(), Welcome):
             store = open_store(slot.checkpoint_dir)
@@ -151,6 +128,34 @@ def _prepared(slot: SlotJob, subtask: int) -> BegunSlot | None:
     finally:
         client.close()
         zmq_context.destroy(linger=0)
+
+
+def _client(
+    slot: SlotJob,
+    subtask: int,
+    address: str,
+    zmq_context: zmq.Context[zmq.Socket[bytes]],
+    wake: Callable[[], None],
+) -> ControlClient:
+    """Return the slot's end of the control channel, before it joins. `address` is that of its
+    transport, or an empty string before a transport exists."""
+    attempt = slot.deployment.attempt
+    join = Join(attempt, subtask, address, VERSION, os.getpid(), socket.gethostname())
+    return ControlClient(
+        zmq_context,
+        slot.driver,
+        slot.token,
+        join,
+        slot.security,
+        wake,
+        slot.heartbeat_timeout_ms,
+    )
+
+
+def _with_local_files(deployment: Deployment) -> Deployment:
+    """Return the deployment with the job's files as this worker has them."""
+    plan = deployment.plan
+    return replace(deployment, plan=replace(plan, context=job_files.local(plan.context)))
 
 
 def prepare(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
@@ -239,9 +244,8 @@ def _run_slot(
     logs: _Logs,
     prepared: PreparedSlot | None,
 ) -> None:
-    plan = slot.deployment.plan
-    plan = replace(plan, context=job_files.local(plan.context))
-    io = ThreadedIo(io_threads(plan), waker)
+    deployment = _with_local_files(slot.deployment)
+    io = ThreadedIo(io_threads(deployment.plan), waker)
     engine: SubtaskEngine | None = None
     process = ProcessMetrics()
     thread = OwnThreadTime()
@@ -249,7 +253,7 @@ def _run_slot(
     replaced = False
     try:
         engine = open_slot(
-            replace(slot.deployment, plan=plan),
+            deployment,
             subtask,
             store=open_store(slot.checkpoint_dir),
             open_store=open_store,
@@ -273,7 +277,7 @@ def _run_slot(
         replaced = isinstance(error, TransportError)  # Another slot has gone.
         reported = error if isinstance(error, RheosError) else unexpected(error)
         logs.send()  # The records that led to the error precede it.
-        _report_failure(client, slot.deployment.attempt, subtask, reported)
+        _report_failure(client, deployment.attempt, subtask, reported)
         raise reported from error
     finally:
         works_for(None)
