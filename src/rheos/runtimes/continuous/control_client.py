@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import TypeVar
 
 import zmq
 
@@ -16,13 +17,11 @@ from rheos.core.protocol import control
 from rheos.core.protocol.decoding import MalformedError
 from rheos.runtimes.continuous.control import (
     MAX_MESSAGE_BYTES,
-    BeginAttempt,
     FromDriver,
     Heartbeat,
     Join,
     JoinRefused,
     Order,
-    RestoreAhead,
     RestoredAhead,
     Welcome,
     body_of,
@@ -32,6 +31,8 @@ from rheos.runtimes.continuous.control import (
     wait_ms,
 )
 from rheos.runtimes.continuous.security import Security
+
+T = TypeVar("T")
 
 _LAST = b""
 """The last message; sent by the main thread."""
@@ -91,18 +92,12 @@ class ControlClient:
         error that ended the lease's thread."""
         if self._failure is not None:
             raise self._failure
-        messages = []
-        while self._inbox:
-            messages.append(self._inbox.popleft())
-        return messages
+        return _drained(self._inbox)
 
     def orders(self) -> list[Order]:
         """Return the orders since the last call that precede an attempt. Only the main thread may call
         it."""
-        orders = []
-        while self._orders:
-            orders.append(self._orders.popleft())
-        return orders
+        return _drained(self._orders)
 
     def close(self) -> None:
         """Send the remaining messages, then end the thread."""
@@ -177,7 +172,7 @@ class ControlClient:
             self._answer = message
             self._joined.set()
             return isinstance(message, JoinRefused)
-        if isinstance(message, RestoreAhead | BeginAttempt):
+        if isinstance(message, Order):
             self._orders.append(message)
             self._wake()
             return False
@@ -189,6 +184,14 @@ class ControlClient:
         self._inbox.append(control.Cancel(attempt=self._join.attempt))
         self._joined.set()
         self._wake()
+
+
+def _drained(queue: deque[T]) -> list[T]:
+    """Remove and return the messages of a queue to which the other thread adds."""
+    messages = []
+    while queue:
+        messages.append(queue.popleft())
+    return messages
 
 
 def _decoded_here(body: bytes) -> FromDriver:
