@@ -170,7 +170,7 @@ class SparkLauncher:
         (restore, parallelism), self._to_prepare = self._to_prepare, None
         checkpoint = restore.entry.checkpoint
         if self._ahead is None:
-            payload = self._payload(AHEAD, restore, parallelism, ahead=True)
+            payload = self._payload(AHEAD, restore, parallelism)
             self._ahead = PreparationProgress(parallelism, checkpoint)
             self._server.expect(AHEAD, parallelism)
             self._waiting = self._start_stage("slots ahead of an attempt", payload, parallelism)
@@ -207,9 +207,7 @@ class SparkLauncher:
         ).start()
         return stage
 
-    def _payload(
-        self, attempt: Attempt, restore: Restore | None, parallelism: int, *, ahead: bool = False
-    ) -> bytes:
+    def _payload(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> bytes:
         """Return the description of an attempt that every slot receives."""
         plan = replace(self._plan, parallelism=parallelism)
         slot = SlotJob(
@@ -222,7 +220,6 @@ class SparkLauncher:
             security=self._security,
             sockets=self._folder.path if self._folder else None,
             log_level=self._config.log_level,
-            ahead=ahead,
         )
         return pack(slot, plan.operators())
 

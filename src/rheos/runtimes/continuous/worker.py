@@ -28,7 +28,7 @@ from rheos.core.task.engine import Lifecycle, SubtaskEngine
 from rheos.core.task.prepared_slot import PreparedSlot
 from rheos.core.task.slot import Deployment, open_slot
 from rheos.core.version import VERSION
-from rheos.runtimes.continuous.control import Join, JoinRefused, Welcome
+from rheos.runtimes.continuous.control import AHEAD, Join, JoinRefused, Welcome
 from rheos.runtimes.continuous.control_client import ControlClient
 from rheos.runtimes.continuous.framed_transport import FramedTransport
 from rheos.runtimes.continuous.local_transport import LocalTransport
@@ -58,6 +58,8 @@ class SlotJob:
     """The description of an attempt that the driver sends to every slot."""
 
     deployment: Deployment
+    """Deployment of the attempt. Under the number AHEAD, the slot restores checkpoints first, until the
+    driver begins the attempt."""
     checkpoint_dir: str
     driver: str
     """Address of the control channel."""
@@ -71,8 +73,6 @@ class SlotJob:
     address that Spark advertises for its executor."""
     log_level: int | None
     """Minimum level of the worker's log records that go to the driver; None for none."""
-    ahead: bool = False
-    """Whether the slot restores checkpoints first, until the driver begins the attempt."""
 
 
 def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
@@ -85,7 +85,7 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
     pa.set_cpu_count(1)
     native_library.start()
     prepared: PreparedSlot | None = None
-    if slot.ahead:
+    if slot.deployment.attempt == AHEAD:
         begun = _prepared(slot, subtask)
         if begun is None:
             return
