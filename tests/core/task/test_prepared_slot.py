@@ -73,7 +73,7 @@ def test_a_broken_rule_shows(monkeypatch: pytest.MonkeyPatch, mutation: str) -> 
     """Check that the test above notices states that contain too little, or that are outdated."""
     taken = prepared_slot.PreparedSlot.take
     if mutation == "ignores a new chain":
-        monkeypatch.setattr(prepared_slot.PreparedSlot, "_keep_continued", lambda self, restore: None)
+        monkeypatch.setattr(prepared_slot.PreparedSlot, "_keep_continued", lambda self, assigned: None)
     else:
 
         def too_many(self: object, restore: object) -> prepared_slot.TakenState:

@@ -66,9 +66,7 @@ def restored_state(
         restored = (
             _FileState(some, _file_sets(of_state, entry, store))
             if some.mode is PartMode.FILE
-            else _TableState(some, of_state, store, decode)
-            if done is None
-            else _TableState(some, of_state[done:], store, decode, is_rest=True)
+            else _TableState(some, of_state[done:], store, decode, is_rest=done is not None)
         )
         if (chain := chains.get((operator, state))) is not None:
             restored.chain = length_of(chain)

@@ -71,8 +71,8 @@ class PreparedSlot:
             CheckpointError: a part is missing or damaged, or does not fit its operator. The state of
                 its operator is dropped.
         """
-        self._keep_continued(restore)
         assigned = self._assigned(restore)
+        self._keep_continued(assigned)
         for operator in {operator for operator, _ in assigned} - self._states.keys():
             planned, width = self._planned[operator]
             state = planned.spec.operator(self._contexts.of(planned, width)).prepared_state()
@@ -101,19 +101,18 @@ class PreparedSlot:
             self._applied[operator, name] = parts
 
     def take(self, restore: Restore | None) -> TakenState:
-        """Return the prepared states for an attempt that restores this checkpoint. States that are no
-        beginning of it are left out."""
+        """Return the prepared states for an attempt that restores this checkpoint. It leaves out states
+        that the checkpoint does not continue."""
         if restore is None:
             return TakenState({}, {})
-        self._keep_continued(restore)
+        self._keep_continued(self._assigned(restore))
         applied = {key: len(parts) for key, parts in self._applied.items()}
         states = dict(self._states)
         self._states, self._applied = {}, {}
         return TakenState(states, applied)
 
-    def _keep_continued(self, restore: Restore) -> None:
-        """Drop the states that the checkpoint does not continue."""
-        assigned = self._assigned(restore)
+    def _keep_continued(self, assigned: Applied) -> None:
+        """Drop the states that a checkpoint with these shares does not continue."""
         for key, parts in list(self._applied.items()):
             if assigned.get(key, [])[: len(parts)] != parts:
                 self._drop(key[0])
@@ -123,6 +122,8 @@ class PreparedSlot:
         self._applied = {key: parts for key, parts in self._applied.items() if key[0] != operator}
 
     def _assigned(self, restore: Restore) -> Applied:
+        """Return the checkpoint's shares of the states that this slot may prepare, in the order of
+        application."""
         if restore.origin is not None:
             return {}
         entry, plan = restore.entry, self._plan
