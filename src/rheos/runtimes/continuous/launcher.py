@@ -191,9 +191,13 @@ class SparkLauncher:
             return None
         if ahead.state is SlotsState.READY and ahead.parallelism == parallelism:
             return stage
-        self._server.send(control.Cancel(attempt=AHEAD, replaced=True))
-        self._context.cancelJobsWithTag(stage.tag)
+        self._release(stage)
         return None
+
+    def _release(self, waiting: _Stage) -> None:
+        """End slots that wait for an attempt."""
+        self._server.send(control.Cancel(attempt=AHEAD, replaced=True))
+        self._context.cancelJobsWithTag(waiting.tag)
 
     def _start_stage(self, what: str, payload: bytes, parallelism: int) -> _Stage:
         """Start a Spark job with a task for each slot, in a thread of its own."""
@@ -312,8 +316,7 @@ class SparkLauncher:
             "the slots that wait for the job have failed: %s", error, extra={"job": self._config.job}
         )
         self._ahead.state = SlotsState.FAILED
-        self._server.send(control.Cancel(attempt=AHEAD, replaced=True))
-        self._context.cancelJobsWithTag(self._waiting.tag)
+        self._release(self._waiting)
 
     def joined(self) -> int:
         return len(self._server.processes)
