@@ -224,7 +224,7 @@ class JobLifecycle:
         match self.succession.look(read.view, now_ms):
             case SuccessionStep.WAIT:
                 self._look_ms = self.succession.next_look_ms(now_ms)
-                prepares = is_new and self.succession.prepares
+                prepares = is_new and self.misfit is None and self.succession.prepares
                 return self._starting.preparation(read.view) if prepares else []
             case SuccessionStep.CLAIM:
                 if self.succession.situation not in (Situation.OFFERED, Situation.OWN):

@@ -121,8 +121,9 @@ class NextAttempt:
 
     def preparation(self, view: LogView) -> list[Action]:
         """Return the action that restores the newest checkpoint ahead of the next attempt (UP10). The
-        list is empty if no checkpoint fits, or if that one was returned before."""
-        if not view.completed or self.misfit(view) is not None:
+        list is empty if no checkpoint exists, or if that one was returned before. The caller has
+        checked that it fits (`misfit`)."""
+        if not view.completed:
             return []
         newest = view.completed[-1]
         if newest == self._prepared:
