@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 
 from rheos.core.checkpoint.log_entries import CheckpointCompleted, Origin
 from rheos.core.checkpoint.resumed_chains import length_of, resumable_chains
 from rheos.core.checkpoint.savepoint import Restore
-from rheos.core.protocol.ids import Attempt, CheckpointId, OperatorId
+from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.snapshots import (
     IN_FLIGHT_INPUT,
     PartMode,
@@ -17,9 +18,7 @@ from rheos.core.protocol.snapshots import (
     StateKind,
     WrittenChain,
 )
-from tests.core.checkpoint.timelines import handle
-
-COUNT = OperatorId("count")
+from tests.core.checkpoint.timelines import COUNT, completed, handle
 
 
 def chain(
@@ -36,19 +35,8 @@ def chain(
 def checkpoint(
     handles: list[StateHandle], widths: Mapping[OperatorId, int] | None = None
 ) -> CheckpointCompleted:
-    return CheckpointCompleted(
-        attempt=Attempt(1),
-        owner="test",
-        reserved_to=CheckpointId(1),
-        checkpoint=CheckpointId(1),
-        final=False,
-        parallelism=2,
-        max_parallelism=16,
-        operators={COUNT: "count"},
-        handles=handles,
-        committables=[],
-        widths=dict(widths or {}),
-    )
+    """Return a checkpoint at parallelism 2."""
+    return msgspec.structs.replace(completed(1), handles=handles, widths=dict(widths or {}))
 
 
 BOTH = [*chain(0), *chain(1)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 import pytest
 
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.state_assignment import shares
-from rheos.core.protocol.ids import Attempt, CheckpointId, OperatorId
+from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.snapshots import IN_FLIGHT_OUTPUT, StateKind
-from tests.core.checkpoint.timelines import handle
+from tests.core.checkpoint.timelines import completed, handle
 
 OPERATOR = OperatorId("narrow")
 ROWS = 5
@@ -23,18 +24,8 @@ def waiting_in_the_outputs_of(senders: int, width: int) -> CheckpointCompleted:
         handle(subtask=sender, operator=OPERATOR, state=state, kind=StateKind.LIST, rows=ROWS)
         for sender in range(senders)
     ]
-    return CheckpointCompleted(
-        attempt=Attempt(1),
-        owner="test",
-        reserved_to=CheckpointId(1),
-        checkpoint=CheckpointId(1),
-        final=False,
-        parallelism=senders,
-        max_parallelism=16,
-        operators={OPERATOR: "narrow"},
-        handles=handles,
-        committables=[],
-        widths={OPERATOR: width},
+    return msgspec.structs.replace(
+        completed(1), parallelism=senders, handles=handles, widths={OPERATOR: width}
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,34 +94,31 @@ def _inside(rows: list[dict[str, Any]], place: int, frame: FrameSpec) -> list[in
     return [at for at, row in enumerate(rows) if least <= row["at"] <= here]
 
 
-def test_an_appended_row_costs_one_row_whatever_the_length() -> None:
-    given_rows = 0
+def added_rows(changes: list[tuple[int, int, int, str]], frame: str) -> int:
+    """Return the number of rows that a query over a table with these changes adds to frames."""
+    number = 0
     add = MovingFrames.add
 
     def counted(frames: MovingFrames, rows: list[FrameRow], **more: Any) -> Any:
-        nonlocal given_rows
-        given_rows += len(rows)
+        nonlocal number
+        number += len(rows)
         return add(frames, rows, **more)
 
-    for frame in ("ROWS UNBOUNDED PRECEDING", "RANGE UNBOUNDED PRECEDING", "ROWS 50 PRECEDING"):
-        given_rows = 0
-        with patch.object(MovingFrames, "add", counted):
-            over([(at, at, 1, "insert") for at in range(300)], frame)
-        assert given_rows == 300
+    with patch.object(MovingFrames, "add", counted):
+        over(changes, frame)
+    return number
+
+
+@pytest.mark.parametrize(
+    "frame", ["ROWS UNBOUNDED PRECEDING", "RANGE UNBOUNDED PRECEDING", "ROWS 50 PRECEDING"]
+)
+def test_an_appended_row_costs_one_row_whatever_the_length(frame: str) -> None:
+    assert added_rows([(at, at, 1, "insert") for at in range(300)], frame) == 300
 
 
 def test_a_changed_last_row_costs_few_rows() -> None:
-    given_rows = 0
-    add = MovingFrames.add
-
-    def counted(frames: MovingFrames, rows: list[FrameRow], **more: Any) -> Any:
-        nonlocal given_rows
-        given_rows += len(rows)
-        return add(frames, rows, **more)
-
     rows = [(at, at, 1, "insert") for at in range(300)]
     again = [(299, 299, number, "insert") for number in range(2, 102)]
-    with patch.object(MovingFrames, "add", counted):
-        over([*rows, *again], "ROWS UNBOUNDED PRECEDING")
+    added = added_rows([*rows, *again], "ROWS UNBOUNDED PRECEDING")
     # The first change computes all rows again, and stores states on the way.
-    assert given_rows <= 300 + 300 + 100 * resumed_frames.STATES_EVERY
+    assert added <= 300 + 300 + 100 * resumed_frames.STATES_EVERY
