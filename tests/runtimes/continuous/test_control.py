@@ -25,13 +25,6 @@ FIRST = Attempt(1)
 
 
 @pytest.fixture
-def context() -> Iterator[zmq.Context[Any]]:
-    context: zmq.Context[Any] = zmq.Context(1)
-    yield context
-    context.destroy(linger=0)
-
-
-@pytest.fixture
 def others() -> Iterator[list[zmq.Context[Any]]]:
     """Yield contexts of two other processes."""
     contexts: list[zmq.Context[Any]] = [zmq.Context(1), zmq.Context(1)]

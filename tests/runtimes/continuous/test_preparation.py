@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,17 +23,15 @@ from rheos.runtimes.continuous.control import (
     from_driver,
 )
 from rheos.runtimes.continuous.control_client import ControlClient
-from rheos.runtimes.continuous.control_server import ControlServer
 from rheos.runtimes.continuous.preparation import BegunSlot, Preparation
 from rheos.runtimes.continuous.preparation_progress import PreparationProgress, SlotsState
 from tests.core.checkpoint.timelines import completed
 from tests.core.task.cluster import JOB, Job, planned
 from tests.core.task.programs import build, made
+from tests.runtimes.continuous.test_control import NEVER_MS, TOKEN, server
 from tests.waiting import wait_for
 from tests.worlds import programs
 
-TOKEN = b"t" * 16
-NEVER_MS = 600_000
 TASK = TaskConfig(batch_rows=8, credits=2, buffer_timeout_us=0)
 
 
@@ -69,7 +66,7 @@ class Slot:
     """A slot before its attempt, in a thread, and its driver."""
 
     def __init__(self, context: zmq.Context[Any], job: Job) -> None:
-        self.driver = ControlServer("tcp://127.0.0.1:*", TOKEN, "1.0", None, NEVER_MS)
+        self.driver = server(NEVER_MS)
         self.driver.expect(AHEAD, 1)
         awake = threading.Event()
         join = Join(AHEAD, 0, "", "1.0")
@@ -103,13 +100,6 @@ class Slot:
     def close(self) -> None:
         self._thread.join(60)
         self.driver.close()
-
-
-@pytest.fixture
-def context() -> Iterator[zmq.Context[Any]]:
-    context: zmq.Context[Any] = zmq.Context(1)
-    yield context
-    context.destroy(linger=0)
 
 
 @pytest.fixture
