@@ -104,7 +104,7 @@ class CallWriter:
                 f"{called.__name__} calls itself, which cannot be compiled", node.lineno
             )
         function = called_function(called, self._sources, node)
-        values = [self._keep(self.value(each)) for each in function.arguments]
+        values = [self.out.held_value(self.value(each)) for each in function.arguments]
         values += [constant_of(each, self.out.texts, node.lineno) for each in function.defaults]
         before = self.out.file
         self._active.append(called)
@@ -116,20 +116,13 @@ class CallWriter:
                 self.out.file = function.file
                 for name, value in zip(function.names, values, strict=True):
                     self.scope.assign(self.out, name, value, node.lineno)
-                return self._keep(self.value(function.body))
+                return self.out.held_value(self.value(function.body))
         except CannotCompile as refused:
             refused.file = refused.file or function.file
             raise
         finally:
             self._active.pop()
             self.out.file = before
-
-    def _keep(self, value: Value) -> Value:
-        """Return the value in a variable of its own."""
-        if value.kind in ("none", "record", "other"):
-            return value
-        null = self.out.held(value.null) if value.null else ""
-        return Value(value.kind, self.out.held(value.code), null)
 
     def _duration(self, node: ast.expr) -> int:
         """Return the milliseconds of a constant duration."""

@@ -225,7 +225,7 @@ class PythonExpressions:
             parts = StringList("a0", [value])
         code, line = parts.code, node.lineno
         # The loop may assign to the variables that the operands are.
-        operands = [self._keep(each) for each in parts.operands]
+        operands = [self._out.held_value(each) for each in parts.operands]
         count = self._write(f"len({code})", operands, "int", line).code
 
         def item_at(at: str) -> Value:
@@ -233,13 +233,6 @@ class PythonExpressions:
             return self._write(f"{code}[a{len(operands)}]", given, "str", line)
 
         return count, item_at
-
-    def _keep(self, value: Value) -> Value:
-        """Return the value in a variable of its own."""
-        if value.kind == "none":
-            return value
-        null = self._out.held(value.null) if value.null else ""
-        return Value(value.kind, self._out.held(value.code), null)
 
     def unpack(self, node: ast.expr, count: int) -> list[Value] | None:
         """Write the elements of a list of strings that is unpacked into `count` names."""

@@ -37,7 +37,7 @@ class RecordWriter:
         kinds, parts = kinds_of(cls), {}
         for name, part in fields_of_call(cls, node, self.out.texts).items():
             value = part if isinstance(part, Value) else self._value(part)
-            parts[name] = self._keep(self._fitting(cls, name, kinds[name], value, node.lineno))
+            parts[name] = self.out.held_value(self._fitting(cls, name, kinds[name], value, node.lineno))
         return Value("record", "", "", None, RecordParts(cls, parts))
 
     def read(self, node: ast.Attribute) -> Value | None:
@@ -70,7 +70,7 @@ class RecordWriter:
         if kind is None or is_frozen(record.cls):
             raise CannotCompile(f"an assignment to {ast.unparse(node)} cannot be compiled", line)
         self._require(of, node)
-        given = self._keep(self._fitting(record.cls, node.attr, kind, value, line))
+        given = self.out.held_value(self._fitting(record.cls, node.attr, kind, value, line))
         if record.variable:
             self._set_variable(record.variable, node.attr, kind, given)
         if record.state:
@@ -248,10 +248,3 @@ class RecordWriter:
                 "assign a value of the declared type",
             )
         return value
-
-    def _keep(self, value: Value) -> Value:
-        """Return the value in a variable of its own."""
-        if value.kind == "none":
-            return value
-        null = self.out.held(value.null) if value.null else ""
-        return Value(value.kind, self.out.held(value.code), null)

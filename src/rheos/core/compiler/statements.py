@@ -136,10 +136,7 @@ class Statements:
                 line,
                 "write one assignment for each",
             )
-        if value.kind in ("none", "record", "other"):
-            return value
-        null = self.out.held(value.null) if value.null else ""
-        return Value(value.kind, self.out.held(value.code), null)
+        return self.out.held_value(value)
 
     def _put(self, target: ast.expr, value: Value) -> None:
         line = target.lineno

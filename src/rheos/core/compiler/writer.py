@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rheos.core.compiler.constants import Table
 from rheos.core.compiler.operations import ScalarOperation
-from rheos.core.compiler.values import Kind
+from rheos.core.compiler.values import Kind, Value
 from rheos.core.state.columnar.string_codes import StringCodes
 
 
@@ -125,6 +125,13 @@ class Writer:
         name = self.name()
         self.write(f"{name} = {code}")
         return name
+
+    def held_value(self, value: Value) -> Value:
+        """Return the value in a variable of its own. None, dataclasses and columns stay as they are."""
+        if value.kind in ("none", "record", "other"):
+            return value
+        null = self.held(value.null) if value.null else ""
+        return Value(value.kind, self.held(value.code), null)
 
     def parameter(self, name: str, given: Parameter) -> str:
         self.parameters.setdefault(name, given)
