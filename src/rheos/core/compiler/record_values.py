@@ -110,12 +110,17 @@ def write_parts(out: Writer, name: str, variable: Variable, value: Value) -> Non
         return
     assert value.record is not None
     for field, of in kinds_of(variable.record).items():
-        part = value.record.fields[field]
-        out.write(f"{part_name(name, field)} = {part.code}")
-        if of.nullable:
-            out.write(f"z{part_name(name, field)} = {part.null or 'False'}")
+        write_part(out, name, field, of, value.record.fields[field])
     if variable.state:
         out.write(f"l_{name} = {value.record.linked}")
+
+
+def write_part(out: Writer, name: str, field: str, of: FieldKind, value: Value) -> None:
+    """Write the assignment of a value to one field of a variable."""
+    if value.kind != "none":
+        out.write(f"{part_name(name, field)} = {value.code}")
+    if of.nullable:
+        out.write(f"z{part_name(name, field)} = {value.null or 'False'}")
 
 
 def declare_parts(out: Writer, name: str, variable: Variable) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from rheos.core.compiler.constants import constant_of
 from rheos.core.compiler.operator_writer import Operators
 from rheos.core.compiler.record_calls import fields_of_call
-from rheos.core.compiler.record_values import FieldKind, is_frozen, kinds_of, part_name
+from rheos.core.compiler.record_values import FieldKind, is_frozen, kinds_of, part_name, write_part
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.values import PYTHON_NAMES, CannotCompile, RecordParts, Value
 from rheos.core.compiler.writer import Parameter, Writer
@@ -72,7 +72,7 @@ class RecordWriter:
         self._require(of, node)
         given = self.out.held_value(self._fitting(record.cls, node.attr, kind, value, line))
         if record.variable:
-            self._set_variable(record.variable, node.attr, kind, given)
+            write_part(self.out, record.variable, node.attr, kind, given)
         if record.state:
             with self.out.block(f"if {record.linked}:"):
                 declared = self.scope.states[record.state]
@@ -80,7 +80,7 @@ class RecordWriter:
                 for name in self._linked(record.state):
                     if name != record.variable:
                         with self.out.block(f"if l_{name}:"):
-                            self._set_variable(name, node.attr, kind, given)
+                            write_part(self.out, name, node.attr, kind, given)
         return True
 
     # --- states ---------------------------------------------------------------------------------------
@@ -206,12 +206,6 @@ class RecordWriter:
         for name, variable in list(self.scope.types.items()):
             if variable.kind == "record" and variable.state == state:
                 yield name
-
-    def _set_variable(self, name: str, field: str, kind: FieldKind, value: Value) -> None:
-        if value.kind != "none":
-            self.out.write(f"{part_name(name, field)} = {value.code}")
-        if kind.nullable:
-            self.out.write(f"z{part_name(name, field)} = {value.null or 'False'}")
 
     # --- parts of expressions -------------------------------------------------------------------------
 
