@@ -18,13 +18,12 @@ from rheos.api.lookups import How, looked_up
 from rheos.api.stream_base import Stream
 from rheos.api.transformations import Transformation
 from rheos.core.callables import check_callable, function_name
-from rheos.core.compiler.forms import PREDICATE
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.nodes import StreamType
 from rheos.core.graph.types import empty_frame
 from rheos.core.graph.validate import check_columns, unknown_column
-from rheos.core.operators.automatic_rows import row_typing, value_type
+from rheos.core.operators.automatic_rows import predicate_typing
 from rheos.core.operators.explode import ExplodeSpec, exploded
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.filter_function import FilterFunctionSpec
@@ -73,7 +72,7 @@ class ExpressionMethods(Stream):
                 )
             check_callable(fn, "filter", ["a record"])
             record = input_record(fn, self.schema)
-            typing = row_typing(self.schema, record, value_type(pa.bool_()), PREDICATE)
+            typing = predicate_typing(self.schema, record)
             automatic = automatic_form(self._at.program, fn, typing)
             spec = FilterFunctionSpec(fn, record, automatic)
             return self._at.then(spec, name, self.schema, self._type.record).stream

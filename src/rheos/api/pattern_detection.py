@@ -13,7 +13,6 @@ from rheos.api.expressions import Method, compile_expressions
 from rheos.api.function_typing import input_record
 from rheos.api.patterns import Pattern
 from rheos.api.program import Program
-from rheos.core.compiler.forms import PREDICATE
 from rheos.core.errors import ProgramError, RheosError, SchemaError
 from rheos.core.graph.patterns import (
     Absence,
@@ -26,7 +25,7 @@ from rheos.core.graph.patterns import (
     PatternTree,
 )
 from rheos.core.graph.types import canonical_schema
-from rheos.core.operators.automatic_rows import Automatic, row_typing, value_type
+from rheos.core.operators.automatic_rows import Automatic, predicate_typing
 from rheos.core.operators.pattern.automaton import Automaton
 from rheos.core.operators.pattern.following_rows import following_types
 from rheos.core.operators.pattern.matches import match_types
@@ -77,7 +76,7 @@ def _automatic(automaton: Automaton, schema: pa.Schema, program: Program) -> dic
         for each in condition.functions:
             if each.sees_earlier or each in found:
                 continue
-            typing = row_typing(schema, each.record, value_type(pa.bool_()), PREDICATE)
+            typing = predicate_typing(schema, each.record)
             found[each] = automatic_form(program, each.call, typing)
     return found
 

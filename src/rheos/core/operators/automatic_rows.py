@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.compiler.eligibility import Refusal
-from rheos.core.compiler.forms import OF_COLUMNS, RESULT, FunctionForm
+from rheos.core.compiler.forms import OF_COLUMNS, PREDICATE, RESULT, FunctionForm
 from rheos.core.compiler.kernel import Typing
 from rheos.core.compiler.values import EmittedType
 from rheos.core.errors import UserFunctionError
@@ -48,6 +48,11 @@ def row_typing(
 ) -> Typing:
     """Return the typing of a function that takes one record. `schema` has the columns of the input."""
     return Typing(visible(schema), (), record, event_time=False, outputs={MAIN: output}, form=form)
+
+
+def predicate_typing(schema: pa.Schema, record: type | None) -> Typing:
+    """Return the typing of a function that takes one record, and returns a bool."""
+    return row_typing(schema, record, value_type(pa.bool_()), PREDICATE)
 
 
 def column_typing(

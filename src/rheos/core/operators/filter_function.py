@@ -25,11 +25,11 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.compiler.eligibility import summary_of
-from rheos.core.compiler.forms import PREDICATE, RESULT
+from rheos.core.compiler.forms import RESULT
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.render import spell_record
-from rheos.core.operators.automatic_rows import Automatic, automatic_rows, row_typing, value_type
+from rheos.core.operators.automatic_rows import Automatic, automatic_rows, predicate_typing
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowSpec
 from rheos.core.operators.records import UserRaised, user_error
 from rheos.core.operators.rich_function import RichFunctionOperator
@@ -67,7 +67,7 @@ class FilterFunctionOperator(RichFunctionOperator):
     def __init__(self, ctx: OperatorContext, spec: FilterFunctionSpec) -> None:
         super().__init__(ctx, spec.fn)
         self._record = spec.record
-        typing = row_typing(ctx.ports[0].schema, spec.record, value_type(pa.bool_()), PREDICATE)
+        typing = predicate_typing(ctx.ports[0].schema, spec.record)
         self._compiled = automatic_rows(ctx, self._fn, spec.automatic, typing)
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:

@@ -10,16 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy.typing as npt
-import pyarrow as pa
 
-from rheos.core.compiler.forms import PREDICATE, RESULT
+from rheos.core.compiler.forms import RESULT
 from rheos.core.graph.patterns import Function
 from rheos.core.operators.automatic_rows import (
     Automatic,
     AutomaticRows,
     automatic_rows,
-    row_typing,
-    value_type,
+    predicate_typing,
 )
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.protocol.elements import Batch
@@ -44,8 +42,7 @@ class CompiledConditions:
         self._first = 0
         self._functions: dict[Function, _ConditionForm] = {}
         for function, how in automatic.items():
-            schema = ctx.ports[0].schema
-            typing = row_typing(schema, function.record, value_type(pa.bool_()), PREDICATE)
+            typing = predicate_typing(ctx.ports[0].schema, function.record)
             rows = automatic_rows(ctx, function.call, how, typing)
             if rows is not None:
                 self._functions[function] = _ConditionForm(rows)
