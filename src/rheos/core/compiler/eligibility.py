@@ -47,13 +47,20 @@ def compilable_methods(function: Any, typing: Typing) -> dict[str, MethodText] |
     return methods
 
 
-def summary_of(automatic: Mapping[str, MethodText] | Refusal | None) -> str:
-    """Return what a plan shows about an unmarked function: whether it is compiled, or why not."""
+def form_of(automatic: Mapping[str, MethodText] | Refusal | None) -> str:
+    """Return whether an unmarked function is compiled, or why it is interpreted; an empty string if a
+    plan does not show that."""
     if isinstance(automatic, Mapping):
-        return "; compiled"
+        return "compiled"
     if automatic is None or automatic == NO_COMPILER:
         return ""
-    return f"; interpreted: {automatic}"
+    return f"interpreted: {automatic}"
+
+
+def summary_of(automatic: Mapping[str, MethodText] | Refusal | None) -> str:
+    """Return the end of an operator's summary, which shows the form of an unmarked function."""
+    form = form_of(automatic)
+    return f"; {form}" if form else ""
 
 
 def _check_source(function: Any, name: str, text: MethodText) -> None:

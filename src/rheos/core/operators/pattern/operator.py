@@ -49,7 +49,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.callables import function_name
-from rheos.core.compiler.eligibility import summary_of
+from rheos.core.compiler.eligibility import form_of
 from rheos.core.graph.patterns import Function, PatternTree
 from rheos.core.operators.automatic_rows import Automatic
 from rheos.core.operators.contract import (
@@ -126,9 +126,9 @@ class PatternSpec(SplitSpec):
 
     def summary(self) -> str:
         forms = {
-            f"; {function_name(function.call)}{text.replace(';', ' is', 1)}": None
+            f"; {function_name(function.call)} is {form}": None
             for function, how in self.automatic.items()
-            if (text := summary_of(how))
+            if (form := form_of(how))
         }
         return f"{self.pattern}{''.join(forms)}"
 
