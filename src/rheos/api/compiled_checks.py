@@ -7,10 +7,10 @@ from typing import Any
 
 from rheos.api.function_typing import DeclaredOutput
 from rheos.api.program import Program
-from rheos.core.compiler.eligibility import Refusal, compilable_methods
+from rheos.core.compiler.eligibility import Automatic, compilable_methods
 from rheos.core.compiler.kernel import Typing
 from rheos.core.compiler.values import EmittedType
-from rheos.core.graph.compilation import MethodText, compiled_mark
+from rheos.core.graph.compilation import compiled_mark
 from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.operators.compiled_start import check_compiles
 
@@ -24,7 +24,7 @@ def check_compiled(
     sides: Mapping[str, DeclaredOutput],
     *,
     automatic: bool,
-) -> dict[str, MethodText] | Refusal | None:
+) -> Automatic:
     """Check that a marked function can be compiled. Otherwise raise ProgramError at the line that
     prevents it, unless the function may be interpreted instead.
 
@@ -38,7 +38,7 @@ def check_compiled(
     return compilable_methods(fn, typing) if automatic else None
 
 
-def automatic_form(program: Program, fn: Any, typing: Typing) -> dict[str, MethodText] | Refusal | None:
+def automatic_form(program: Program, fn: Any, typing: Typing) -> Automatic:
     """Return the source of a function without state if it can be compiled, or the reason why it cannot.
     Return None if functions of this program are not compiled."""
     return compilable_methods(fn, typing) if program.compiles else None

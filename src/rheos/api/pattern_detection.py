@@ -13,6 +13,7 @@ from rheos.api.expressions import Method, compile_expressions
 from rheos.api.function_typing import input_record
 from rheos.api.patterns import Pattern
 from rheos.api.program import Program
+from rheos.core.compiler.eligibility import Automatic
 from rheos.core.errors import ProgramError, RheosError, SchemaError
 from rheos.core.graph.patterns import (
     Absence,
@@ -25,7 +26,7 @@ from rheos.core.graph.patterns import (
     PatternTree,
 )
 from rheos.core.graph.types import canonical_schema
-from rheos.core.operators.automatic_rows import Automatic, predicate_typing
+from rheos.core.operators.automatic_rows import predicate_typing
 from rheos.core.operators.pattern.automaton import Automaton
 from rheos.core.operators.pattern.following_rows import following_types
 from rheos.core.operators.pattern.matches import match_types

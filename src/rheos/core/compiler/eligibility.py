@@ -27,6 +27,10 @@ class Refusal:
         return self.what if self.site is None else f"{self.site}: {self.what}"
 
 
+Automatic = dict[str, MethodText] | Refusal | None
+"""Source of the methods of an unmarked function that is compiled while it runs, or the reason why it is
+not. None if nobody has asked for it."""
+
 NO_COMPILER = Refusal("no compiler is installed: pip install 'rheos[compiled]'")
 
 
@@ -47,7 +51,7 @@ def compilable_methods(function: Any, typing: Typing) -> dict[str, MethodText] |
     return methods
 
 
-def form_of(automatic: Mapping[str, MethodText] | Refusal | None) -> str:
+def form_of(automatic: Automatic) -> str:
     """Return whether an unmarked function is compiled, or why it is interpreted; an empty string if a
     plan does not show that."""
     if isinstance(automatic, Mapping):
@@ -57,7 +61,7 @@ def form_of(automatic: Mapping[str, MethodText] | Refusal | None) -> str:
     return f"interpreted: {automatic}"
 
 
-def summary_of(automatic: Mapping[str, MethodText] | Refusal | None) -> str:
+def summary_of(automatic: Automatic) -> str:
     """Return the end of an operator's summary, which shows the form of an unmarked function."""
     form = form_of(automatic)
     return f"; {form}" if form else ""

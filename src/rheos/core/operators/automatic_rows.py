@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rheos.core.compiler.eligibility import Refusal
+from rheos.core.compiler.eligibility import Automatic
 from rheos.core.compiler.forms import OF_COLUMNS, PREDICATE, RESULT, FunctionForm
 from rheos.core.compiler.kernel import Typing
 from rheos.core.compiler.values import EmittedType
@@ -32,10 +32,6 @@ from rheos.core.operators.contract import OperatorContext
 from rheos.core.operators.form_choice import FormChoice
 from rheos.core.operators.records import Stamps
 from rheos.core.protocol.elements import Batch, visible
-
-Automatic = dict[str, MethodText] | Refusal | None
-"""Source of the methods of an unmarked function that is compiled while it runs, or the reason why it is
-not. None if nobody has asked for it."""
 
 
 def value_type(type: pa.DataType, *, nullable: bool = False) -> EmittedType:

@@ -34,12 +34,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.core.compiler.eligibility import summary_of
+from rheos.core.compiler.eligibility import Automatic, summary_of
 from rheos.core.compiler.forms import RESULT
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.automatic_rows import (
-    Automatic,
     AutomaticRows,
     automatic_rows,
     column_typing,

@@ -24,12 +24,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from rheos.core.compiler.eligibility import summary_of
+from rheos.core.compiler.eligibility import Automatic, summary_of
 from rheos.core.compiler.forms import RESULT
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.render import spell_record
-from rheos.core.operators.automatic_rows import Automatic, automatic_rows, predicate_typing
+from rheos.core.operators.automatic_rows import automatic_rows, predicate_typing
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowSpec
 from rheos.core.operators.records import UserRaised, user_error
 from rheos.core.operators.rich_function import RichFunctionOperator

@@ -39,13 +39,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from rheos.core.compiler.eligibility import summary_of
+from rheos.core.compiler.eligibility import Automatic, summary_of
 from rheos.core.compiler.forms import FLAT_MAP, MAP
 from rheos.core.compiler.values import EmittedType
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN, Spec
 from rheos.core.graph.render import spell_record
-from rheos.core.operators.automatic_rows import Automatic, automatic_rows, row_typing
+from rheos.core.operators.automatic_rows import automatic_rows, row_typing
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowSpec
 from rheos.core.operators.origins import OneRow, Origin, SameRow
 from rheos.core.operators.records import (

@@ -48,9 +48,9 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rheos.core.compiler.eligibility import Refusal, summary_of
+from rheos.core.compiler.eligibility import Automatic, summary_of
 from rheos.core.graph.batch_functions import KeyedBatchFunction
-from rheos.core.graph.compilation import MethodText, compiled_mark
+from rheos.core.graph.compilation import compiled_mark
 from rheos.core.graph.nodes import Order
 from rheos.core.graph.render import spell_record
 from rheos.core.operators.batch_core import BatchCore
@@ -77,9 +77,7 @@ class ProcessSpec(KeyedFunctionSpec):
     record: type | None
     side_outputs: Mapping[str, pa.Schema] = field(default_factory=dict)
     late: LateByPort = TO_SIDE_OUTPUT
-    automatic: dict[str, MethodText] | Refusal | None = None
-    """Source of the methods of an unmarked function that is compiled while it runs, or the reason why
-    it is not. None if nobody has asked for it."""
+    automatic: Automatic = None
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return ProcessOperator(ctx, self)

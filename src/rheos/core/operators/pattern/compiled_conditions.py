@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy.typing as npt
 
+from rheos.core.compiler.eligibility import Automatic
 from rheos.core.compiler.forms import RESULT
 from rheos.core.graph.patterns import Function
 from rheos.core.operators.automatic_rows import (
-    Automatic,
     AutomaticRows,
     automatic_rows,
     predicate_typing,

@@ -49,9 +49,8 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.callables import function_name
-from rheos.core.compiler.eligibility import form_of
+from rheos.core.compiler.eligibility import Automatic, form_of
 from rheos.core.graph.patterns import Function, PatternTree
-from rheos.core.operators.automatic_rows import Automatic
 from rheos.core.operators.contract import (
     Operator,
     OperatorContext,
