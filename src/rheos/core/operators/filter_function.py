@@ -94,7 +94,7 @@ class FilterFunctionOperator(RichFunctionOperator):
 
     def _undecided(self, row: Any, answer: Any) -> UserFunctionError:
         return UserFunctionError(
-            f"the function of filter() returned {shown(answer)} must return True or False",
+            f"the function of filter() returned {shown(answer)}, but must return True or False",
             site=self.ctx.site,
             operator=self.ctx.name,
             record=shown(row),
