@@ -1,9 +1,9 @@
 """Operators that call a Python function for each record, and the same calls in a bare loop of Python.
 
-The bare loop makes records of Arrow columns, calls the function, and makes columns of the results.
-It knows nothing of time, keys or errors. Each operator runs interpreted and, if its functions can be
-compiled, compiled. All forms process the same batches in turns. The table has the processor time for a
-record in ns, and the ratio of each form to the bare loop in the same round.
+The bare loop converts Arrow columns to records, calls the function, and converts the results to
+columns. It handles no time, keys or errors. Each operator runs interpreted and, if its functions can be
+compiled, compiled. In each round, the forms process the same batches one after the other. The table has
+the processor time per record in ns, and the ratio of each form to the bare loop in the same round.
 
 usage: python -m benchmarks.function_kinds [--rounds N] [--batches N] [KIND ...]
 """
@@ -193,7 +193,7 @@ def inputs() -> list[Batch]:
 
 
 def spent_ns(process: Callable[[Batch], object], given: list[Batch], batches: int) -> float:
-    """Return the processor time for a record."""
+    """Return the processor time per record."""
     began = time.process_time_ns()
     for at in range(batches):
         process(given[at % len(given)])
@@ -206,7 +206,9 @@ def consumed(of: Operator) -> Callable[[Batch], object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(KINDS)}")
+    parser.add_argument(
+        "kinds", nargs="*", metavar="KIND", help=f"one of {', '.join(KINDS)}; default: all"
+    )
     parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
     parser.add_argument("--batches", type=int, default=8)
     asked = parser.parse_args()
