@@ -325,7 +325,8 @@ class ReadLog:
 
 @dataclass(frozen=True, slots=True)
 class PrepareState:
-    """Let slots restore this checkpoint ahead of the next attempt (UP10). It follows earlier ones."""
+    """Let slots restore this checkpoint ahead of the next attempt (UP10). Slots that have
+    restored an earlier one catch up."""
 
     restore: Restore
     parallelism: int

@@ -130,8 +130,8 @@ class JobLifecycle:
         self._looked_at: int | None = None
         """Next number of the log at the last look."""
 
-        self._is_taken_over = False
-        """Whether the other driver of a handover waits for this driver's first checkpoint (UP8)."""
+        self._confirms_soon = False
+        """Whether the first checkpoint opens soon, as the other driver waits for it (UP8, UP11)."""
         self._is_recovered = False
         self._has_claimed = False
         """Whether this driver has claimed an attempt."""
@@ -229,7 +229,7 @@ class JobLifecycle:
             case SuccessionStep.CLAIM:
                 if self.succession.situation not in (Situation.OFFERED, Situation.OWN):
                     self._checkpoints.stats = CheckpointStats()  # The log has those before it.
-                self._is_taken_over = self.succession.situation is Situation.NAMED
+                self._confirms_soon = self.succession.situation is Situation.NAMED
                 self.log.next_number = None
                 self.state = LifecycleState.READING
                 actions = self.claim(read, now_ms)
@@ -319,8 +319,8 @@ class JobLifecycle:
         """Set the job running: all subtasks of the attempt are connected."""
         if self.state is LifecycleState.STARTING:
             self.state = LifecycleState.RUNNING
-            self._checkpoints.connected(now_ms, soon=self._is_taken_over)
-            self._is_taken_over = False
+            self._checkpoints.connected(now_ms, soon=self._confirms_soon)
+            self._confirms_soon = False
             return self._checkpoints.savepoints.running()
         return []
 
