@@ -149,7 +149,13 @@ class JoinMethods(Stream):
             return _joined(spec, sides, type, "a window", name)
 
     def temporal_join(
-        self, versions: KeyedStream, how: TemporalHow = "inner", *, suffix: str | None = None
+        self,
+        versions: KeyedStream,
+        how: TemporalHow = "inner",
+        *,
+        suffix: str | None = None,
+        max_age: Duration | None = None,
+        delay: Duration = "0s",
     ) -> DataStream:
         """Add to each row the version of another stream that was valid at the row's time.
 
@@ -166,6 +172,10 @@ class JoinMethods(Stream):
             versions: The versions; each row is valid from its time to that of the next row of its key.
             how: "left" also emits rows without a version, with nulls; "inner" drops them.
             suffix: As in `interval_join`.
+            max_age: Maximum time from a version to the row, inclusive. An older version counts as
+                missing. None: versions do not expire.
+            delay: Time after which a version becomes valid. A row gets the last version that is at
+                least this much older than the row.
 
         Returns:
             The stream of rows with their versions.
@@ -177,7 +187,7 @@ class JoinMethods(Stream):
         """
         with located(call_site(), "temporal_join"):
             sides = self._sides(versions, "temporal_join")
-            spec, type = temporal_joined(*sides, how, suffix)
+            spec, type = temporal_joined(*sides, how, suffix, max_age, delay)
             return _joined(spec, sides, type, "a temporal join")
 
     def join(

@@ -32,7 +32,7 @@ from rheos.core.operators.joins.table_join import TableInput, TableJoinSpec
 from rheos.core.operators.joins.temporal_join import TemporalJoinSpec
 from rheos.core.operators.joins.window_join import WindowJoinSpec
 from rheos.core.operators.window.kinds import windows_of
-from rheos.core.protocol.durations import Duration, signed_duration_ms
+from rheos.core.protocol.durations import Duration, duration_ms, signed_duration_ms
 from rheos.core.state.key_groups import is_key_type
 
 JoinHow = Literal["inner", "left", "right", "full"]
@@ -99,13 +99,32 @@ def temporal_joined(
     right: Transformation,
     how: TemporalHow,
     suffix: str | None,
+    max_age: Duration | None = None,
+    delay: Duration = "0s",
 ) -> tuple[TemporalJoinSpec, StreamType]:
     """Return the temporal join of a stream and an updating table, each with its keys."""
     check_how(how, get_args(TemporalHow))
+    age_ms, delay_ms = ages_of(max_age, delay)
     columns, schema = joined_columns(left, right, how, suffix)
     time = left.type.time_column
     kept = time if time in schema.names else None
-    return TemporalJoinSpec(how, columns), StreamType(schema, event_time=True, time_column=kept)
+    type = StreamType(schema, event_time=True, time_column=kept)
+    return TemporalJoinSpec(how, columns, age_ms, delay_ms), type
+
+
+def ages_of(max_age: Duration | None, delay: Duration) -> tuple[int | None, int]:
+    """Return the greatest and the least age of a joined version in ms. Raise ProgramError if no version
+    can have such an age."""
+    delay_ms = duration_ms(delay)
+    age_ms = None if max_age is None else duration_ms(max_age)
+    if max(delay_ms, age_ms or 0) > _FARTHEST_MS:
+        raise ProgramError("max_age= and delay= are at most a million years", hint="leave out max_age=")
+    if age_ms is not None and age_ms < delay_ms:
+        raise ProgramError(
+            f"max_age={max_age!r} is shorter than delay={delay!r}, so no version would be joined",
+            hint="pass a longer max_age=, or a shorter delay=",
+        )
+    return age_ms, delay_ms
 
 
 def window_joined(

@@ -17,7 +17,7 @@ from rheos.core.protocol.snapshots import PartMode
 from rheos.testing import OperatorExample, check_example
 from tests.core.operators.joins.oracle import LEFT, RIGHT, drawn_script, parted
 from tests.core.operators.joins.test_interval_join import joined
-from tests.worlds.join_programs import temporal_joined
+from tests.worlds.join_programs import RowInTime, temporal_joined
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,41 @@ def test_random_rows_join_the_version_of_their_time_in_any_arrival(how: Any, key
     assert len(wanted) >= 8
     assert sorted(row["l"] for row in came["late_left"]) == rows.late_left
     assert sorted(row["r"] for row in came["late_right"]) == rows.late_right
+
+
+def of_age(rows: list[RowInTime], by_ms: int, most_ms: int, others: list[RowInTime]) -> Counter[Any]:
+    """Return the joined rows, if versions are valid from `by_ms` to `most_ms` after their time."""
+    found: Counter[Any] = Counter()
+    for row in rows:
+        valid = [other for other in others if other.k == row.k and row.at - other.at >= by_ms]
+        last = max(valid, key=lambda other: (other.at, other.n), default=None)
+        is_fresh = last is not None and row.at - last.at <= most_ms
+        found[row.k, row.n, last.n if last is not None and is_fresh else None, row.at] += 1
+    return found
+
+
+@pytest.mark.parametrize(("delay_ms", "most_ms"), [(0, 6), (7, 10**6), (5, 12)])
+def test_a_version_is_valid_after_its_delay_until_its_greatest_age(delay_ms: int, most_ms: int) -> None:
+    script = drawn_script(Random(f"ages {delay_ms} {most_ms}"), 60, 4)
+
+    def build(left: rh.DataStream, right: rh.DataStream) -> dict[str, rh.DataStream]:
+        versions, age = right.key_by("k"), f"{most_ms}ms"
+        found = left.key_by("k").temporal_join(versions, "left", max_age=age, delay=f"{delay_ms}ms")
+        return {"out": found}
+
+    came = check_example(OperatorExample(build, LEFT, script, "at", RIGHT, "then"))
+    rows = parted(script)
+    wanted = of_age(rows.left, delay_ms, most_ms, rows.right)
+    assert joined(came["out"]) == wanted
+    assert wanted != of_age(rows.left, 0, 10**9, rows.right)
+
+
+def test_a_version_that_would_be_valid_never_is_refused() -> None:
+    env = rh.Environment()
+    at = rh.Watermark.monotonic(on="at")
+    rows = env.from_source(rh.collection([{"k": 1, "at": 1}]), at).key_by("k")
+    with pytest.raises(rh.ProgramError, match="no version would be joined"):
+        rows.temporal_join(rows, suffix="_then", max_age="1s", delay="2s")
 
 
 _SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])

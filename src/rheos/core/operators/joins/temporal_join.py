@@ -9,6 +9,9 @@ holds one version of each key, and the buffered rows.
     right    EUR 1.1 at 10            EUR 1.2 at 20
     left               EUR at 15 ─► 1.1           EUR at 20 ─► 1.2
 
+A version may become valid later than its own time (`delay_ms`), as if it arrived with a delay. The join
+then buffers versions for longer. A version older than `max_age_ms` is not joined.
+
 Late rows are not joined, as with `interval_join`; late versions are ignored.
 
 ```python
@@ -58,7 +61,15 @@ from rheos.core.operators.keyed_state import columns_shape, keyed_shape
 from rheos.core.operators.late_rows import LATE_OF_TWO, not_late
 from rheos.core.operators.origins import Origin, PairOfRows
 from rheos.core.operators.sorting import sort_by_time, sort_rows
-from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch, visible
+from rheos.core.protocol.elements import (
+    MAX_TIMESTAMP_MS,
+    MIN_TIMESTAMP_MS,
+    SWM,
+    TS,
+    WM,
+    Batch,
+    visible,
+)
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
@@ -80,6 +91,10 @@ class TemporalJoinSpec(SplitSpec):
 
     how: str
     columns: JoinedColumns
+    max_age_ms: int | None = None
+    """Maximum time in ms from a version to the row; None if versions do not expire."""
+    delay_ms: int = 0
+    """Minimum time in ms from a version to the row."""
 
     kind: ClassVar[str] = "temporal_join"
     any_order: ClassVar[bool] = True
@@ -99,10 +114,25 @@ class TemporalJoinSpec(SplitSpec):
         return {**found, VERSIONS: found[WAITING[RIGHT][0]]}
 
     def summary(self) -> str:
-        return self.how
+        delay = f", after {self.delay_ms} ms" if self.delay_ms else ""
+        age = "" if self.max_age_ms is None else f", for {self.max_age_ms} ms"
+        return f"{self.how}{delay}{age}"
 
     def origin(self) -> Origin:
-        return PairOfRows(self.columns, lambda left, right, window: right <= left, newest=True)
+        return PairOfRows(
+            self.columns, lambda left, right, window: self._joins(left, right), newest=True
+        )
+
+    def _joins(self, left_ms: int, right_ms: int) -> bool:
+        """Return whether a version may be valid at the time of a row."""
+        age_ms = left_ms - right_ms
+        return self.delay_ms <= age_ms and (self.max_age_ms is None or age_ms <= self.max_age_ms)
+
+    def valid_until_ms(self, watermark_ms: int) -> int:
+        """Return the time up to which versions are valid for rows at the watermark."""
+        if watermark_ms >= MAX_TIMESTAMP_MS:
+            return watermark_ms
+        return max(MIN_TIMESTAMP_MS, watermark_ms - self.delay_ms)
 
 
 class TemporalJoinOperator(Operator):
@@ -128,13 +158,19 @@ class TemporalJoinOperator(Operator):
             self._waiting[port].add(batch.select(self._schemas[port].names))
 
     def _in_time(self, port: int, batch: Batch) -> Generator[Out, None, Batch]:
-        passed = self._waiting[port].passed(batch, self._watermark)
+        passed = self._waiting[port].passed(batch, self._progress[port])
         return (yield from not_late(self.ctx, LATE_OF_TWO[port], batch, passed))
+
+    @property
+    def _progress(self) -> tuple[int, int]:
+        """Return the time up to which the rows of each port were taken."""
+        return self._watermark, self._spec.valid_until_ms(self._watermark)
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
         if timestamp_ms <= self._watermark:
             return
-        left, right = (held.take(timestamp_ms) for held in self._waiting)
+        left = self._waiting[LEFT].take(timestamp_ms)
+        right = self._waiting[RIGHT].take(self._spec.valid_until_ms(timestamp_ms))
         fresh = self._fresh(right)
         if left is not None:
             yield from self._joined(sort_by_time(left, TS), *fresh)
@@ -154,8 +190,10 @@ class TemporalJoinOperator(Operator):
         output, columns = self.ctx.outputs[MAIN], self._spec.columns
         stamps: Numbers = left.column(TS).to_numpy()
         of_left = self._versions.known(left, self.ctx.ports[LEFT].keys)
-        newest = latest(slots, fresh.column(TS).to_numpy(), of_left, stamps)
+        times: Numbers = fresh.column(TS).to_numpy()
+        newest = latest(slots, times, of_left, stamps - self._spec.delay_ms)
         older = self._versions.find(of_left)
+        self._expire(stamps, newest, older, times)
         there = (newest >= 0) | (older >= 0)
         chosen = np.arange(len(stamps)) if self._spec.how == "left" else np.flatnonzero(there)
         for first in range(0, len(chosen), self.ctx.batch_rows):
@@ -163,6 +201,27 @@ class TemporalJoinOperator(Operator):
             rows = left.select(columns.of(LEFT)).take(pa.array(some))
             right = self._right(fresh, newest[some], older[some])
             yield Out(columns.batch((rows, right), output, stamps[some]))
+
+    def _expire(self, stamps: Numbers, newest: Numbers, older: Numbers, times: Numbers) -> None:
+        """Mark the versions that are too old for their row as missing (-1).
+
+        Args:
+            stamps: Times of the rows.
+            newest: For each row the place of its version among the fresh ones, or -1. Changed.
+            older: For each row the number of the last version before the fresh ones, or -1. Changed.
+            times: Times of the fresh versions.
+        """
+        if self._spec.max_age_ms is None:
+            return
+        least = stamps - self._spec.max_age_ms
+        rows = np.flatnonzero(newest >= 0)
+        expired = rows[times[newest[rows]] < least[rows]]
+        # A fresh version is never older than the one before it.
+        newest[expired] = older[expired] = -1
+        rows = np.flatnonzero((newest < 0) & (older >= 0))
+        if len(rows):
+            of_older = self._versions.take(older[rows], [TS]).column(TS).to_numpy()
+            older[rows[of_older < least[rows]]] = -1
 
     def _right(self, fresh: Batch, newest: Numbers, older: Numbers) -> Batch:
         """Return the versions of some rows: a fresh one, otherwise an older one, otherwise nulls."""
@@ -183,12 +242,17 @@ class TemporalJoinOperator(Operator):
         self._versions.restore(restored.get(VERSIONS, ()))
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
-        parts = [part for held in self._waiting for part in held.parts(self._watermark)]
+        held = zip(self._waiting, self._progress, strict=True)
+        parts = [part for rows, reached_ms in held for part in rows.parts(reached_ms)]
         return Snapshot([*parts, self._versions.part()])
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
         return [
-            *(part for held in self._waiting for part in held.savepoint(self._watermark)),
+            *(
+                part
+                for rows, reached_ms in zip(self._waiting, self._progress, strict=True)
+                for part in rows.savepoint(reached_ms)
+            ),
             self._versions.whole(),
         ]
 
