@@ -119,7 +119,7 @@ class Watch(rh.KeyedProcessFunction):
             "fast" if old.events > 3 else "slow",
         )
         self.least.value = min(self.least.value, row.i)
-        self.anything.value = {"rows": (self.anything.value or {"rows": 0})["rows"] + 1}
+        self.anything.value = {"rows": (self.anything.value or {"rows": 0})["rows"] + 1}  # type: ignore[index]
         self.smalls.append(row.small)
         kind = f"kind {row.small % 2}"
         self.counts[kind] = self.counts.get(kind, 0) + 1
@@ -280,14 +280,14 @@ class MoreWatch(rh.KeyedProcessFunction):
         self.fresh.value += 1
         seen = self.seen.value
         if seen is None:
-            detail = MoreDetail(Size3.SMALL, [])
+            detail = MoreDetail(Size3.SMALL, [])  # type: ignore[unreachable]
             seen = self.seen.value = MoreSeen(0.0, 0.0, detail, Span3(row.i, row.i), None, "slow")
         seen.events += 1
         seen.total += row.price
         seen.detail.tags = sorted({*seen.detail.tags, f"t{row.small}"})
         seen.span = Span3(min(seen.span.first, row.i), max(seen.span.last, row.i))
         self.least.value = min(self.least.value, row.i)
-        self.anything.value = {"rows": (self.anything.value or {"rows": 0})["rows"] + 1}
+        self.anything.value = {"rows": (self.anything.value or {"rows": 0})["rows"] + 1}  # type: ignore[index]
         self.smalls.append(row.small)
         kind = f"kind {row.small % 2}"
         self.counts[kind] = self.counts.get(kind, 0) + 1

@@ -18,9 +18,9 @@ import pytest
 from rheos.core.errors import UnrestorableError
 from rheos.core.protocol.types import row_type
 from rheos.ops.savepoints import reading_tasks
-from rheos.ops.savepoints.pickled_rows import read_row
 from rheos.ops.savepoints.savepoint_folder import open_savepoint
 from rheos.ops.savepoints.task_frames import reads
+from rheos.runtimes.state_tables.pickled_rows import read_row
 from tests.ops.savepoints.goldens import unpack
 
 VALUES = (

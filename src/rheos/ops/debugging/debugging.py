@@ -40,9 +40,9 @@ from rheos.ops.forks.job_program import job_program, planned, working_as
 from rheos.ops.forks.recording import record
 from rheos.ops.forks.reservations import Reservation, reservations
 from rheos.ops.forks.tape import Beginning, Tape, state_backend
-from rheos.ops.savepoints.entry_layouts import PROCESSING_DOMAIN
 from rheos.runtimes.driver.sources_and_sinks import sources
 from rheos.runtimes.host.scratch import OwnedFolder
+from rheos.runtimes.state_tables.entry_layouts import PROCESSING_DOMAIN
 
 
 @dataclass

@@ -16,9 +16,9 @@ from rheos.core.operators.window.process import STATE as WINDOW_ROWS
 from rheos.core.protocol.shapes import VALUE, StatePurpose, StateShape
 from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart
 from rheos.ops.debugging.debugged_key import KeyOfOperator
-from rheos.ops.savepoints.key_columns import KeyColumns
 from rheos.ops.savepoints.layouts import layout_of
-from rheos.ops.savepoints.state_layout import key_prefix
+from rheos.runtimes.state_tables.key_columns import KeyColumns
+from rheos.runtimes.state_tables.state_layout import key_prefix
 
 Row: TypeAlias = Mapping[str, Any]
 _Entry: TypeAlias = tuple[bytes, bytes]

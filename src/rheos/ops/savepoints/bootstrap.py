@@ -14,10 +14,10 @@ from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import Attempt, CheckpointId, job_slug
 from rheos.core.site import located_at_call
 from rheos.core.version import VERSION
-from rheos.ops.savepoints.catalogue import EntryCatalogue, Listing, StateInfo
 from rheos.ops.savepoints.editing import put
 from rheos.ops.savepoints.savepoint_edits import Base, Put
 from rheos.ops.savepoints.writing import write_changed
+from rheos.runtimes.state_tables.catalogue import EntryCatalogue, Listing, StateInfo
 
 
 class PlannedProgram(Protocol):

@@ -12,8 +12,8 @@ from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.shapes import StatePurpose, StateShape
 from rheos.core.state.keys import Key
 from rheos.ops.savepoints.encoding import RAW
-from rheos.ops.savepoints.key_columns import KeyColumns
-from rheos.ops.savepoints.state_layout import key_prefix
+from rheos.runtimes.state_tables.key_columns import KeyColumns
+from rheos.runtimes.state_tables.state_layout import key_prefix
 
 
 @dataclass(frozen=True)

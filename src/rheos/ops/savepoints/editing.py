@@ -15,9 +15,9 @@ from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.shapes import FieldShape
 from rheos.core.site import located_at_call
 from rheos.ops.savepoints.encoding import check_columns, writable_layout
-from rheos.ops.savepoints.key_columns import KeyColumns
 from rheos.ops.savepoints.savepoint_edits import Base, Change, Delete, Drop, Put
 from rheos.ops.savepoints.writing import write_changed
+from rheos.runtimes.state_tables.key_columns import KeyColumns
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,9 @@ from rheos.core.state.keys import Key
 from rheos.core.state.parts import PLACE
 from rheos.core.state.stamps import stamped
 from rheos.core.state.timers import EVENT, NAMESPACE, PROCESSING
-from rheos.ops.savepoints.entry_layouts import (
+from rheos.ops.savepoints.layouts import layout_of
+from rheos.ops.savepoints.reading_tasks import ReadState, tables
+from rheos.runtimes.state_tables.entry_layouts import (
     EVENT_DOMAIN,
     PROCESSING_DOMAIN,
     EntryLayout,
@@ -33,9 +35,7 @@ from rheos.ops.savepoints.entry_layouts import (
     TimerLayout,
     ValueLayout,
 )
-from rheos.ops.savepoints.forms import misfit
-from rheos.ops.savepoints.layouts import layout_of
-from rheos.ops.savepoints.reading_tasks import ReadState, tables
+from rheos.runtimes.state_tables.forms import misfit
 
 RAW = pa.schema(
     [

@@ -31,21 +31,18 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.spark.spark_types import spark_arrow_type
-from rheos.core.aggregates import KINDS, Agg
 from rheos.core.errors import SchemaError
-from rheos.core.operators.running_state import AGG
-from rheos.core.operators.window.frames import KEY, KEY_GROUP
+from rheos.core.operators.window.frames import KEY_GROUP
 from rheos.core.operators.window.progress import FIRED, stored_name
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.protocol.shapes import StatePurpose, StateShape
 from rheos.core.protocol.snapshots import StateKind
 from rheos.core.state.unkeyed_state import ITEM, VALUE
-from rheos.ops.savepoints.entry_layouts import ListLayout, MapLayout, TimerLayout, ValueLayout
-from rheos.ops.savepoints.key_columns import KeyColumns, plain_column
-from rheos.ops.savepoints.state_layout import StateLayout, arrow_type, column_schema, unique
-from rheos.ops.savepoints.values import values_of
 from rheos.ops.savepoints.window_layouts import cut_of, window_layout
+from rheos.runtimes.state_tables.key_columns import plain_column
+from rheos.runtimes.state_tables.keyed_layouts import KEYED, keyed_layout_of
+from rheos.runtimes.state_tables.state_layout import StateLayout, column_schema
+from rheos.runtimes.state_tables.values import values_of
 
 
 class BroadcastLayout(StateLayout):
@@ -84,19 +81,11 @@ def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = F
         return BroadcastLayout(state, shape, trusted)
     if shape.kind is not StateKind.KEYED and shape.holds == StatePurpose.LIST:
         return OperatorListLayout(state, shape, trusted)
+    if shape.holds in KEYED:
+        return keyed_layout_of(state, shape, trusted=trusted)
     match shape.holds:
-        case StatePurpose.VALUE:
-            return ValueLayout(state, shape, trusted)
-        case StatePurpose.LIST:
-            return ListLayout(state, shape, trusted)
-        case StatePurpose.MAP:
-            return MapLayout(state, shape, trusted)
-        case StatePurpose.TIMERS:
-            return TimerLayout(shape)
         case StatePurpose.ROWS:
             return _Columns(shape)
-        case StatePurpose.RUNNING:
-            return _Running(shape)
         case StatePurpose.WINDOW_CONTENT | StatePurpose.UNDECIDED:
             return window_layout(state, shape, shapes[FIRED])
         case StatePurpose.WINDOWS:
@@ -125,46 +114,6 @@ class _Columns(StateLayout):
 
     def rows(self, table: pa.Table) -> pa.Table:
         return table.select(self.schema.names)
-
-
-class _Running(StateLayout):
-    def __init__(self, shape: StateShape) -> None:
-        self._keys = KeyColumns(shape.key)
-        fields = list(self._keys.shown)
-        self._aggregates: list[tuple[str, type[Agg], pa.DataType]] = []
-        names = unique(self._keys.names, [field.name for field in shape.value.fields])
-        for field in shape.value.fields:
-            agg = _kind_of(field.type.label)
-            kind = agg.running_type(arrow_type(field.type.name))
-            self._aggregates.append((field.name, agg, kind))
-            fields.append(pa.field(names[field.name], spark_arrow_type(kind, field.name)))
-        self.schema = pa.schema(fields)
-
-    def rows(self, table: pa.Table) -> pa.Table:
-        columns = [_aggregate(table, *aggregate) for aggregate in self._aggregates]
-        return pa.table([*self._keys.of_table(table, KEY), *columns], names=self.schema.names)
-
-
-def _kind_of(label: str) -> type[Agg]:
-    """Return the kind of an aggregate, which is stored as "kind(column)"."""
-    kind = KINDS.get(label.partition("(")[0])
-    if kind is None or not kind.can_run():
-        raise SchemaError(
-            f"the state contains {label}, a running aggregate that this version of Rheos does not know",
-            hint="use the version that wrote it, or a later one",
-        )
-    return kind
-
-
-def _aggregate(table: pa.Table, name: str, agg: type[Agg], kind: pa.DataType) -> pa.Array:
-    """Return the value of a running aggregate, from the parts of its cell."""
-    prefix = f"{AGG}{name}."
-    parts = {
-        column.removeprefix(prefix): plain_column(table, column)
-        for column in table.column_names
-        if column.startswith(prefix) and "." not in column.removeprefix(prefix)
-    }
-    return agg.running_value(parts, kind) if parts else pa.nulls(table.num_rows, kind)
 
 
 class _FiredLayout(StateLayout):

@@ -17,9 +17,9 @@ from rheos.core.protocol.polars_frames import arrow_table
 from rheos.core.protocol.shapes import StatePurpose, StateShape
 from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.core.state import format as state_format
-from rheos.ops.savepoints.entry_layouts import EVENT_DOMAIN
 from rheos.ops.savepoints.layouts import layout_of
 from rheos.ops.savepoints.window_layouts import PANE, cut_of
+from rheos.runtimes.state_tables.entry_layouts import EVENT_DOMAIN
 
 MOST = 1000
 """Maximum number of windows and timers that are named."""

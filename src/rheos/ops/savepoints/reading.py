@@ -8,14 +8,14 @@ from pyspark.sql import functions as f
 from rheos.core.checkpoint.savepoint import verify_savepoint
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.site import located_at_call
-from rheos.ops.savepoints.catalogue import EntryCatalogue, Listing, OperatorInfo, StateInfo
 from rheos.ops.savepoints.editing import SavepointEdit
 from rheos.ops.savepoints.layouts import layout_of
 from rheos.ops.savepoints.savepoint_edits import Base
 from rheos.ops.savepoints.savepoint_folder import open_savepoint
-from rheos.ops.savepoints.state_layout import StateLayout
 from rheos.ops.savepoints.task_frames import quoted, read_frame
 from rheos.ops.savepoints.window_layouts import SUMS, TOTALS, TotalsLayout
+from rheos.runtimes.state_tables.catalogue import EntryCatalogue, Listing, OperatorInfo, StateInfo
+from rheos.runtimes.state_tables.state_layout import StateLayout
 
 
 class SavepointFrames:

@@ -15,9 +15,9 @@ from rheos.core.errors import CheckpointError, RheosError, UnrestorableError
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.protocol.snapshots import StateHandle
 from rheos.core.state import format as state_format
-from rheos.ops.savepoints.entry_layouts import EntryLayout
 from rheos.ops.savepoints.layouts import layout_of
 from rheos.runtimes.host.stores import open_store
+from rheos.runtimes.state_tables.entry_layouts import EntryLayout
 
 BATCH_ROWS = 1 << 14
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from rheos.core.checkpoint.savepoint import Savepoint
 from rheos.core.protocol.ids import OperatorId
-from rheos.ops.savepoints.catalogue import EntryCatalogue
+from rheos.runtimes.state_tables.catalogue import EntryCatalogue
 
 
 @dataclass(frozen=True)

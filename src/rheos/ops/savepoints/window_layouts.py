@@ -22,8 +22,8 @@ from rheos.core.operators.window.totals_table import TotalsTable
 from rheos.core.protocol.elements import TS
 from rheos.core.protocol.polars_frames import arrow_table
 from rheos.core.protocol.shapes import StateShape
-from rheos.ops.savepoints.key_columns import KeyColumns, plain_column
-from rheos.ops.savepoints.state_layout import StateLayout, arrow_type, column_schema, unique
+from rheos.runtimes.state_tables.key_columns import KeyColumns, plain_column
+from rheos.runtimes.state_tables.state_layout import StateLayout, arrow_type, column_schema, unique
 
 TOTALS, SUMS = TotalsTable.name, TotalsTable.sums_name
 

@@ -26,12 +26,12 @@ from rheos.core.protocol.snapshots import StateHandle
 from rheos.core.version import VERSION
 from rheos.ops.savepoints.deleting import DeletedKeys, DeleteRows
 from rheos.ops.savepoints.encoding import RAW, EncodeState
-from rheos.ops.savepoints.key_columns import KeyColumns
 from rheos.ops.savepoints.savepoint_edits import Base, Change, Delete, Drop, Put
 from rheos.ops.savepoints.task_frames import numbered, over_rows, quoted, reads
 from rheos.ops.savepoints.writing_tasks import WRITTEN, CopyFiles, WriteState, handle_decoder
 from rheos.runtimes.host.stores import check_lasting, open_store
 from rheos.runtimes.spark.shipping import worker_error
+from rheos.runtimes.state_tables.key_columns import KeyColumns
 
 StateId = tuple[OperatorId, str]
 

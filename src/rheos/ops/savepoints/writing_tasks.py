@@ -31,10 +31,10 @@ from rheos.core.state.parts import PLACE, ROWS
 from rheos.core.state.stamps import stamp_of, stamped_list, value_of
 from rheos.ops.savepoints.deleting import DeletedKeys
 from rheos.ops.savepoints.encoding import RAW
-from rheos.ops.savepoints.key_columns import KeyColumns
 from rheos.ops.savepoints.reading_tasks import decoded, numbered
-from rheos.ops.savepoints.values import array_header
 from rheos.runtimes.host.stores import open_store
+from rheos.runtimes.state_tables.key_columns import KeyColumns
+from rheos.runtimes.state_tables.values import array_header
 
 WRITTEN = pa.schema([pa.field("handle", pa.binary()), pa.field("error", pa.binary())])
 """Schema of the tasks' rows. One of the two columns is not null."""

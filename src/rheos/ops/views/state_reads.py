@@ -25,12 +25,12 @@ from rheos.core.site import located_at_call
 from rheos.core.state import format as state_format
 from rheos.core.state.key_groups import key_groups
 from rheos.core.state.parts import GROUP
-from rheos.ops.savepoints.catalogue import EntryCatalogue
-from rheos.ops.savepoints.entry_layouts import EntryLayout
-from rheos.ops.savepoints.key_columns import KeyColumns
 from rheos.ops.savepoints.layouts import layout_of
-from rheos.ops.savepoints.state_layout import StateLayout
 from rheos.ops.views.view_rows import MAX_SCAN_ROWS, ViewRows
+from rheos.runtimes.state_tables.catalogue import EntryCatalogue
+from rheos.runtimes.state_tables.entry_layouts import EntryLayout
+from rheos.runtimes.state_tables.key_columns import KeyColumns
+from rheos.runtimes.state_tables.state_layout import StateLayout
 from rheos.runtimes.views.checkpoint_reads import (
     TRIES,
     WITHIN_S,

@@ -12,8 +12,8 @@ from rheos.connectors.spark.spark_types import spark_arrow_type
 from rheos.core.errors import InputError
 from rheos.core.protocol.shapes import VALUE, WINDOW, FieldShape
 from rheos.core.state.keys import Key, KeyCodec
-from rheos.ops.savepoints.forms import misfit
-from rheos.ops.savepoints.state_layout import arrow_type
+from rheos.runtimes.state_tables.forms import misfit
+from rheos.runtimes.state_tables.state_layout import arrow_type
 
 
 class KeyColumns:

@@ -14,9 +14,9 @@ from rheos.core.errors import InputError, UnrestorableError
 from rheos.core.protocol.columns import columns_to_python
 from rheos.core.protocol.shapes import TypeShape
 from rheos.core.protocol.types import row_type
-from rheos.ops.savepoints.forms import BYTES, form_of, misfit
-from rheos.ops.savepoints.pickled_rows import read_row
-from rheos.ops.savepoints.state_layout import arrow_type
+from rheos.runtimes.state_tables.forms import BYTES, form_of, misfit
+from rheos.runtimes.state_tables.pickled_rows import read_row
+from rheos.runtimes.state_tables.state_layout import arrow_type
 
 
 class Values:

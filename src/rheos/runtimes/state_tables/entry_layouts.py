@@ -18,9 +18,9 @@ from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.core.protocol.shapes import StateShape, TypeShape
 from rheos.core.state.stamps import elements_of, latest_stamp_of, stamp_of, stamps_of, value_of
 from rheos.core.state.timers import EVENT, NAMESPACE
-from rheos.ops.savepoints.key_columns import KeyColumns
-from rheos.ops.savepoints.state_layout import StateLayout, unique
-from rheos.ops.savepoints.values import values_of
+from rheos.runtimes.state_tables.key_columns import KeyColumns
+from rheos.runtimes.state_tables.state_layout import StateLayout, unique
+from rheos.runtimes.state_tables.values import values_of
 
 EVENT_DOMAIN, PROCESSING_DOMAIN = "event", "processing"
 

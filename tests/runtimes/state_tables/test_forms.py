@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from rheos.core.errors import InputError, SchemaError, UnrestorableError
 from rheos.core.state.codec import ValueCodec
 from rheos.core.state.describe import type_shape
-from rheos.ops.savepoints.state_layout import arrow_type
-from rheos.ops.savepoints.values import array_header, values_of
+from rheos.runtimes.state_tables.state_layout import arrow_type
+from rheos.runtimes.state_tables.values import array_header, values_of
 
 
 class Color(enum.Enum):
