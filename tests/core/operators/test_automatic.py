@@ -23,6 +23,7 @@ from rheos.core.operators import form_choice
 from rheos.core.operators.automatic_core import AutomaticCore
 from rheos.core.operators.compiled_core import CompiledCore
 from rheos.core.operators.compiled_loops import CompiledCode, code_of
+from rheos.core.protocol.elements import WatermarkMark
 from rheos.core.protocol.types import schema_of
 from rheos.testing.harness import OperatorExample, ReplayMode, replay
 from tests.core.operators.drawn_functions import Drawn, Given, class_of, drawn_class, drawn_rows
@@ -157,13 +158,15 @@ print(sum(compiled_loop(loop, {str(tmp_path)!r}).stats.cache_hits.values()))
 @WAYS
 def test_integers_have_no_limit(way: ReplayMode, forms: Forms) -> None:
     cls = class_of(LARGE, "<large>")
+    script: list[Any] = []
+    for at, row in enumerate(drawn_rows(1, 60)):
+        if at % 20 == 0:
+            script.append(WatermarkMark(row["at"] - 1))  # It ends the batch.
+        script.append(row | {"a": row["a"] % 100 if at < 40 else 1 << 40})
     example = OperatorExample(
         lambda stream: stream.key_by("k").process(cls(), returns=Given),
         schema_of(Drawn),
-        [
-            row | {"a": row["a"] % 100 if at < 40 else 1 << 40}
-            for at, row in enumerate(drawn_rows(1, 60))
-        ],
+        script,
         on="at",
     )
     assert repr(replay(example, way)) == interpreted(lambda: repr(replay(example, way)))
