@@ -18,8 +18,8 @@ from rheos.core.compiler.record_values import (
     variable_value,
     write_parts,
 )
+from rheos.core.compiler.state_values import read_state
 from rheos.core.compiler.values import (
-    KINDS,
     NONE,
     PYTHON_NAMES,
     ZEROS,
@@ -30,7 +30,7 @@ from rheos.core.compiler.values import (
     kind_of_column,
 )
 from rheos.core.compiler.writer import Parameter, Writer
-from rheos.core.graph.state import TimeToLive, ValueState
+from rheos.core.graph.state import ValueState
 from rheos.core.protocol.annotations import hints_of, without_none
 
 Role = Literal["rows", "timers"]
@@ -241,7 +241,7 @@ class MethodScope:
             return self.read_field(out, field)
         declared = self.state(node.value) if node.attr == "value" else None
         if declared is not None:
-            return self.read_state(out, declared)
+            return read_state(out, declared)
         if self.state(node) is not None:
             raise CannotCompile(f"{ast.unparse(node)} as a whole cannot be compiled", node.lineno)
         if not self.is_context(node.value):
@@ -303,90 +303,6 @@ class MethodScope:
     def of_instance(self, name: str) -> Any:
         """Return an attribute of the function object; MISSING if it does not exist."""
         return MISSING if name in self.states else attribute_of(self.instance, name)
-
-    # --- state ----------------------------------------------------------------------------------------
-
-    def _arrays(self, out: Writer, declared: ValueState[Any]) -> tuple[str, str, str]:
-        name, kind = declared.name, KINDS[declared.type]
-        return (
-            out.parameter(f"s_{name}", Parameter("state", name, kind)),
-            out.parameter(f"p_{name}", Parameter("present", name, "bool")),
-            out.parameter(f"h_{name}", Parameter("changed", name, "bool")),
-        )
-
-    def _stamps(self, out: Writer, declared: ValueState[Any]) -> str:
-        """Return the array with the times of the last updates of a state that expires."""
-        return out.parameter(f"e_{declared.name}", Parameter("stamps", declared.name, "int"))
-
-    def _call_time(self, out: Writer, ttl: TimeToLive) -> str:
-        """Return the time of the call, by the clock of the time to live."""
-        if ttl.time == "processing_time":
-            return "now"
-        return f"{out.parameter('times', Parameter('times', '', 'int'))}[i]"
-
-    def _expire(self, out: Writer, declared: ValueState[Any], ttl: TimeToLive) -> None:
-        """Write code that clears the state if it has expired, and renews it if a read does that."""
-        present, stamps = self._arrays(out, declared)[1], self._stamps(out, declared)
-        now = self._call_time(out, ttl)
-        with out.block(f"if {present}[slot] and {stamps}[slot] <= {now} - {ttl.ms}:"):
-            self.clear_state(out, declared)
-        if ttl.renewed_on == "read_and_write":
-            with out.block(f"elif {present}[slot] and {stamps}[slot] < {now}:"):
-                self._renew(out, declared, ttl)
-
-    def _renew(self, out: Writer, declared: ValueState[Any], ttl: TimeToLive) -> None:
-        out.write(f"{self._stamps(out, declared)}[slot] = {self._call_time(out, ttl)}")
-        out.write(f"{self._arrays(out, declared)[2]}[slot] = True")
-
-    def read_state(self, out: Writer, declared: ValueState[Any]) -> Value:
-        values, present, _ = self._arrays(out, declared)
-        if declared.ttl is not None:
-            self._expire(out, declared, declared.ttl)
-        null = out.held(f"not {present}[slot]") if declared.default is None else ""
-        return Value(KINDS[declared.type], out.held(f"{values}[slot]"), null)
-
-    def write_state(self, out: Writer, declared: ValueState[Any], value: Value, line: int) -> None:
-        kind = KINDS[declared.type]
-        name = declared.name
-        if value.kind == "none" and declared.default is None:
-            self.clear_state(out, declared)
-            return
-        converted = {("bool", "int"): "int64", ("int", "float"): "float", ("bool", "float"): "float"}
-        code = value.code
-        if value.kind != kind:
-            if (value.kind, kind) not in converted:
-                raise CannotCompile(
-                    f"state {name!r} is declared as {PYTHON_NAMES[kind]}, but is assigned "
-                    f"{value.shown}",
-                    line,
-                )
-            code = f"{converted[value.kind, kind]}({code})"
-        values, present, changed = self._arrays(out, declared)
-        if value.null and declared.default is None:
-            with out.block(f"if {value.null}:"):
-                self.clear_state(out, declared)
-            head = "else:"
-        else:
-            head = "if True:"
-            if value.null:
-                what = f"state {name!r} is declared as {PYTHON_NAMES[kind]}, but was assigned None"
-                with out.block(f"if {value.null}:"):
-                    out.write(f"fail(failed, {out.failure(line, what)})")
-        with out.block(head):
-            out.write(f"{values}[slot] = {code}")
-            out.write(f"{present}[slot] = True")
-            out.write(f"{changed}[slot] = True")
-            if declared.ttl is not None:
-                self._renew(out, declared, declared.ttl)
-
-    def clear_state(self, out: Writer, declared: ValueState[Any]) -> None:
-        values, present, changed = self._arrays(out, declared)
-        default = declared.type() if declared.default is None else declared.default
-        code = str(out.texts.code(default)) if isinstance(default, str) else f"({default!r})"
-        with out.block(f"if {present}[slot]:"):
-            out.write(f"{values}[slot] = {code}")
-            out.write(f"{present}[slot] = False")
-            out.write(f"{changed}[slot] = True")
 
     # --- tables ---------------------------------------------------------------------------------------
 

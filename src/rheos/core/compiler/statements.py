@@ -6,18 +6,16 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
+from rheos.core.compiler.call_statements import CallStatements
 from rheos.core.compiler.emission_writer import EmittedRecords
 from rheos.core.compiler.expression_writer import Expressions
 from rheos.core.compiler.forms import Returns
 from rheos.core.compiler.match_statements import if_statements, subjects_of
 from rheos.core.compiler.record_values import is_frozen
 from rheos.core.compiler.scope import MethodScope
+from rheos.core.compiler.state_values import write_state
 from rheos.core.compiler.values import CannotCompile, EmittedType, Value
 from rheos.core.compiler.writer import Writer
-from rheos.core.graph.functions import defines
-
-_TIMERS = {"register": 0, "delete": 1, "register_processing": 2, "delete_processing": 3}
-"""Codes of timer changes."""
 
 
 class Statements:
@@ -39,6 +37,7 @@ class Statements:
         self.emitted = EmittedRecords(
             writer, scope, expressions, outputs, are_values=returns == "value"
         )
+        self._calls = CallStatements(writer, scope, expressions, self.emitted)
         self.yields = yields
         """Whether the method is a generator."""
         self.returns = returns
@@ -68,7 +67,7 @@ class Statements:
             case ast.Expr(value=ast.Yield(value=given)) if given is not None:
                 self.emitted.write("", given)
             case ast.Expr(value=ast.Call() as call):
-                self._call(call)
+                self._calls.write(call)
             case ast.Assign(targets=[target], value=given):
                 self._assign(target, given)
             case ast.Assign(targets=targets, value=given):
@@ -150,7 +149,7 @@ class Statements:
                     self.expressions.records.set_state(declared, value, line)
                     return
                 if declared is not None:
-                    self.scope.write_state(self.out, declared, value, line)
+                    write_state(self.out, declared, value, line)
                     return
         if self.expressions.records.set_field(target, value):
             return
@@ -318,72 +317,6 @@ class Statements:
             given = [] if message is None else [message]
             self.expressions.python.raise_error(AssertionError, given, line)
             self.out.write("break")
-
-    # --- calls ----------------------------------------------------------------------------------------
-
-    def _call(self, node: ast.Call) -> None:
-        match node:
-            case ast.Call(func=ast.Attribute(value=of, attr="clear"), args=[], keywords=[]):
-                declared = self.scope.state(of)
-                if declared is not None and self.expressions.records.is_stored(declared):
-                    self.expressions.records.clear_state(declared)
-                    return
-                if declared is not None:
-                    self.scope.clear_state(self.out, declared)
-                    return
-            case ast.Call(func=ast.Attribute(value=of, attr="output"), args=[tag, record], keywords=[]):
-                if self.scope.is_context(of):
-                    if not (isinstance(tag, ast.Constant) and isinstance(tag.value, str)):
-                        raise CannotCompile(
-                            "the tag of a side output must be a literal string", node.lineno
-                        )
-                    self.emitted.write(tag.value, record)
-                    return
-            case ast.Call(
-                func=ast.Attribute(value=ast.Attribute(value=of, attr="timers"), attr=what),
-                args=[time],
-                keywords=[],
-            ):
-                if self.scope.is_context(of) and what in _TIMERS:
-                    self._timer(what, time, node.lineno)
-                    return
-        raise CannotCompile(f"{ast.unparse(node.func)}() cannot be compiled", node.lineno)
-
-    def _timer(self, what: str, time: ast.expr, line: int) -> None:
-        if what == "register" and not self.scope.event_time:
-            raise CannotCompile(
-                "an event-time timer is registered on a stream without event time",
-                line,
-                "set watermark= on the source, or use register_processing",
-            )
-        value = self.expressions.value(time)
-        if value.kind != "int":
-            raise CannotCompile(
-                f"a timer must be set to an int, in milliseconds, not to {value.shown}", line
-            )
-        if what.startswith("register") and not defines(self.scope.instance, "on_timer"):
-            raise CannotCompile(
-                "a timer is registered, but the function has no method on_timer",
-                line,
-                "define on_timer",
-            )
-        self.expressions.operators.require_value(
-            value, line, "TypeError: a timer must be set to milliseconds, not to None"
-        )
-        self.out.timer_changes += 1
-        at = self.out.held(value.code)
-        if self.out.loops:
-            self.out.timers_grow = True
-            with self.out.block("if timers == len(timer_times):"):
-                for column in ("timer_kinds", "timer_times", "timer_slots"):
-                    self.out.write(f"{column} = grown({column})")
-        self.out.write(f"timer_kinds[timers] = {_TIMERS[what]}")
-        self.out.write(f"timer_times[timers] = {at}")
-        self.out.write("timer_slots[timers] = slot")
-        self.out.write("timers += 1")
-        self.out.write(f"next_timer = min(next_timer, {at})" if what == "register" else "changes += 1")
-        if what == "register_processing":
-            self.out.write(f"next_clock = min(next_clock, {at})")
 
 
 def _as_loop(node: ast.ListComp | ast.GeneratorExp) -> ast.stmt:
