@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from rheos.api.settings import SETTINGS
-from rheos.cli import control, planning, replaying
+from rheos.cli import control, migration, planning, replaying
 from rheos.cli.options import (
     PASSES_ARGUMENTS_ON,
     AlsoServed,
@@ -141,6 +141,7 @@ def _rheos(
 app.add_typer(control.app)
 app.add_typer(replaying.app)
 app.add_typer(planning.app)
+app.add_typer(migration.app)
 
 
 @app.command(cls=ProgramArguments, context_settings=PASSES_ARGUMENTS_ON)

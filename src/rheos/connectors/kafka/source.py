@@ -18,6 +18,7 @@ from rheos.connectors.kafka.bounds import (
     check_given_starts,
     check_order,
     end_of,
+    named,
     resolved_ends,
     resolved_starts,
     start_of,
@@ -32,7 +33,13 @@ from rheos.connectors.user_formats import check_format, declared_rows
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
 from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.rejected_records import OnError, check_on_error
-from rheos.core.errors import ConfigurationError, ProgramError, RheosError, UnavailableError
+from rheos.core.errors import (
+    ConfigurationError,
+    InputError,
+    ProgramError,
+    RheosError,
+    UnavailableError,
+)
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.site import located_at_call
@@ -237,6 +244,31 @@ class KafkaSource(Source):
         if self.bounded:
             return [Split(split.id, known[split.id]) for split in splits if split.id in known]
         return [Split(split.id, known.get(split.id) or _from_first(split)) for split in splits]
+
+    def committed_offsets(self, group: str) -> Mapping[Partition, int]:
+        """Return the offsets that a consumer group has committed in the source's topics. Partitions
+        without one are left out. Raise UnavailableError if no broker answers."""
+        cluster = self._cluster()
+        return cluster.committed(_partitions(cluster.find(self.topics)), group)
+
+    def splits_at(self, offsets: Mapping[Partition, int]) -> Sequence[Split]:
+        """Return the splits of a job that starts at these offsets. Partitions that they do not name
+        begin with their first record.
+
+        Raise InputError if an offset is beyond the end of its partition, or if the records from it
+        until the partition's first one are already deleted.
+        """
+        splits = replace(self, start=OffsetsBound(tuple(sorted(offsets.items())))).splits()
+        for split in splits:
+            found = msgspec.msgpack.decode(split.payload, type=PartitionSplit)
+            if found.start < found.first:
+                raise InputError(
+                    f"the records of {named((found.topic, found.partition))} from offset {found.start} "
+                    f"are deleted: its first record has offset {found.first}",
+                    hint="the topic's retention was shorter than the time since that offset; start "
+                    "the job without the offsets, or from a position that you choose with start=",
+                )
+        return splits
 
     def client(self, ctx: ReaderContext) -> SourceClient | None:
         return TopicConsumer(

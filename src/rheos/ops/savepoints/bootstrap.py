@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from rheos.connectors.spark.spark_types import arrow_schema
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.savepoint import Savepoint
 from rheos.core.errors import ConfigurationError
@@ -14,8 +16,9 @@ from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import Attempt, CheckpointId, job_slug
 from rheos.core.site import located_at_call
 from rheos.core.version import VERSION
-from rheos.ops.savepoints.editing import put
-from rheos.ops.savepoints.savepoint_edits import Base, Put
+from rheos.ops.savepoints.column_writing import ColumnEncoder
+from rheos.ops.savepoints.editing import operator_of, put
+from rheos.ops.savepoints.savepoint_edits import Base, Put, PutColumns, PutTable
 from rheos.ops.savepoints.writing import write_changed
 from rheos.runtimes.state_tables.catalogue import EntryCatalogue, Listing, StateInfo
 
@@ -31,11 +34,12 @@ class NewSavepoint:
     savepoint. Sources start at their beginnings, and all other state is empty. Value, list and map
     state, reduced records and timers can be set."""
 
-    def __init__(self, spark: SparkSession, program: PlannedProgram | PhysicalPlan) -> None:
+    def __init__(self, spark: SparkSession | None, program: PlannedProgram | PhysicalPlan) -> None:
+        """Begin a savepoint. Without a session, only tables can be set."""
         plan = program if isinstance(program, PhysicalPlan) else program.plan()
         self._spark = spark
         self._base = _base(plan)
-        self._puts: tuple[Put, ...] = ()
+        self._puts: tuple[Put | PutColumns | PutTable, ...] = ()
 
     def __repr__(self) -> str:
         given = ", ".join(f"{change.operator}/{change.state}" for change in self._puts) or "nothing yet"
@@ -55,10 +59,26 @@ class NewSavepoint:
         Raise ConfigurationError if the program has no such state, and SchemaError, with the columns,
         if the rows do not match.
         """
-        made = put(self._base, (), operator, state, rows, whole=True)
+        return self._add_put(put(self._base, (), operator, state, rows, whole=True))
+
+    def with_columns(
+        self, operator: str, state: str, rows: DataFrame, encoder: ColumnEncoder
+    ) -> NewSavepoint:
+        """Set one state that is stored in columns. The encoder makes its table from the rows."""
+        id = operator_of(self._base, (), operator)
+        self._base.catalogue.shape(id, state)
+        return self._add_put(PutColumns(id, state, rows, arrow_schema(rows.schema), encoder))
+
+    def with_table(self, operator: str, state: str, table: pa.Table) -> NewSavepoint:
+        """Set one state without keys, such as the positions of a source, as its operator stores it."""
+        id = operator_of(self._base, (), operator)
+        shape = self._base.catalogue.shape(id, state)
+        return self._add_put(PutTable(id, state, table, shape.kind))
+
+    def _add_put(self, made: Put | PutColumns | PutTable) -> NewSavepoint:
         if any((change.operator, change.state) == (made.operator, made.state) for change in self._puts):
             raise ConfigurationError(
-                f"state {state!r} of operator {made.operator!r} was already specified",
+                f"state {made.state!r} of operator {made.operator!r} was already specified",
                 hint="pass all of its rows at once, as with union",
             )
         new = NewSavepoint.__new__(NewSavepoint)

@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame
 
 from rheos.core.checkpoint.savepoint import Savepoint
 from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.snapshots import StateKind
+from rheos.ops.savepoints.column_writing import ColumnEncoder
 from rheos.runtimes.state_tables.catalogue import EntryCatalogue
 
 
@@ -37,6 +39,27 @@ class Put:
 
 
 @dataclass(frozen=True)
+class PutColumns:
+    """Rows of one state that is stored in columns, which replace all of it."""
+
+    operator: OperatorId
+    state: str
+    rows: DataFrame
+    given: pa.Schema
+    encoder: ColumnEncoder
+
+
+@dataclass(frozen=True)
+class PutTable:
+    """The whole of one small state that has no keys, as its operator stores it."""
+
+    operator: OperatorId
+    state: str
+    table: pa.Table
+    kind: StateKind
+
+
+@dataclass(frozen=True)
 class Delete:
     """The deletion of all state of these keys."""
 
@@ -50,4 +73,4 @@ class Drop:
     operator: OperatorId
 
 
-Change: TypeAlias = Put | Delete | Drop
+Change: TypeAlias = Put | PutColumns | PutTable | Delete | Drop

@@ -24,11 +24,12 @@ from rheos.core.protocol.ports import Store
 from rheos.core.protocol.shapes import StatePurpose, StateShape
 from rheos.core.protocol.snapshots import StateHandle
 from rheos.core.version import VERSION
+from rheos.ops.savepoints.column_writing import PACKED, PackColumns, WriteColumns
 from rheos.ops.savepoints.deleting import DeletedKeys, DeleteRows
 from rheos.ops.savepoints.encoding import RAW, EncodeState
-from rheos.ops.savepoints.savepoint_edits import Base, Change, Delete, Drop, Put
+from rheos.ops.savepoints.savepoint_edits import Base, Change, Delete, Drop, Put, PutColumns, PutTable
 from rheos.ops.savepoints.task_frames import numbered, over_rows, quoted, reads
-from rheos.ops.savepoints.writing_tasks import WRITTEN, CopyFiles, WriteState, handle_decoder
+from rheos.ops.savepoints.writing_tasks import WRITTEN, CopyFiles, WriteState, handle_decoder, put_part
 from rheos.runtimes.host.stores import check_lasting, open_store
 from rheos.runtimes.spark.shipping import worker_error
 from rheos.runtimes.state_tables.key_columns import KeyColumns
@@ -36,8 +37,9 @@ from rheos.runtimes.state_tables.key_columns import KeyColumns
 StateId = tuple[OperatorId, str]
 
 
-def write_changed(spark: SparkSession, base: Base, changes: Sequence[Change], path: str) -> str:
-    """Write the savepoint. See `SavepointEdit.write`."""
+def write_changed(spark: SparkSession | None, base: Base, changes: Sequence[Change], path: str) -> str:
+    """Write the savepoint. See `SavepointEdit.write`. A session is needed for state in DataFrames or in
+    another savepoint."""
     directory = absolute(path)
     check_lasting(directory)
     store = open_store(directory)
@@ -102,7 +104,7 @@ def _savepoint(
 
 @dataclass(frozen=True)
 class _Writing:
-    spark: SparkSession
+    session: SparkSession | None
     base: Base
     directory: str
     token: str
@@ -116,7 +118,27 @@ class _Writing:
         for operator, state in sorted(put):
             if operator not in dropped:
                 found += self._write_state(operator, state, changes, deleted)
+        for at, change in enumerate(changes):
+            if isinstance(change, PutColumns):
+                found += self._write_columns(change)
+            elif isinstance(change, PutTable):
+                found.append(
+                    put_part(
+                        self.directory,
+                        change.table,
+                        operator=change.operator,
+                        state=change.state,
+                        subtask=0,
+                        kind=change.kind,
+                        name=f"{self.token}-{at:05d}.arrow",
+                    )
+                )
         return sorted(found, key=lambda h: (h.operator, h.state, h.subtask, h.path))
+
+    @property
+    def spark(self) -> SparkSession:
+        assert self.session is not None, "state in DataFrames needs a session"
+        return self.session
 
     @property
     def _entry(self) -> CheckpointCompleted:
@@ -171,6 +193,31 @@ class _Writing:
         assert rows is not None
         return _collected(self._sorted(rows, operator, state, shape))
 
+    def _write_columns(self, change: PutColumns) -> list[StateHandle]:
+        parallelism, most = self._entry.width(change.operator), self._entry.max_parallelism
+        targets = self._targets(parallelism)
+        pack = PackColumns(change.encoder, change.given, targets, most)
+        packed = over_rows(change.rows, "column_writing:pack_columns", pack, PACKED)
+        grouped = versions.repartition_by_id(packed, targets, f.col("target"))
+        task = WriteColumns(
+            self.directory,
+            change.operator,
+            change.state,
+            change.encoder.unique,
+            parallelism,
+            targets,
+            most,
+            self.token,
+        )
+        return _collected(over_rows(grouped, "column_writing:write_columns", task, WRITTEN))
+
+    def _targets(self, parallelism: int) -> int:
+        """Return the number of ranges of key groups, each of which one task writes. A file belongs to
+        one subtask, so the ranges are divided where those of subtasks are."""
+        slots: int = max(self.spark.sparkContext.defaultParallelism, 1)
+        most = self._entry.max_parallelism
+        return parallelism * max(1, min(-(-slots // parallelism), most // parallelism))
+
     def _encoded(self, change: Put, priority: int) -> DataFrame:
         declared = self.base.declared or {}
         task = EncodeState(
@@ -187,10 +234,7 @@ class _Writing:
         self, rows: DataFrame, operator: OperatorId, state: str, shape: StateShape
     ) -> DataFrame:
         parallelism, most = self._entry.width(operator), self._entry.max_parallelism
-        # A file belongs to one subtask, so ranges of key groups are divided where those of subtasks
-        # are.
-        slots = max(self.spark.sparkContext.defaultParallelism, 1)
-        targets = parallelism * max(1, min(-(-slots // parallelism), most // parallelism))
+        targets = self._targets(parallelism)
         lists = shape.holds == StatePurpose.LIST
         last = [f.col("priority").desc(), f.col("namespace")]
         order = [f.col("key"), *(last if lists else reversed(last))]

@@ -65,10 +65,11 @@ class WriteState:
 
 
 def write_state(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return _rows(_state_written(pickle.loads(payload), batches))
+    return handle_rows(_state_written(pickle.loads(payload), batches))
 
 
-def _rows(handles: Iterable[StateHandle]) -> Iterator[pa.RecordBatch]:
+def handle_rows(handles: Iterable[StateHandle]) -> Iterator[pa.RecordBatch]:
+    """Yield a row for each handle. An error ends the rows, and becomes the last one."""
     try:
         for handle in handles:
             yield _row(handle=msgspec.msgpack.encode(handle))
@@ -81,7 +82,6 @@ def _row(handle: bytes | None = None, error: bytes | None = None) -> pa.RecordBa
 
 
 def _state_written(task: WriteState, batches: Iterable[pa.RecordBatch]) -> Iterator[StateHandle]:
-    store = open_store(task.directory)
     kept = _Entries(task)
     rows = kept.lists(batches) if task.lists else kept.newest(batches)
     for number, table in enumerate(_pieces(rows)):
@@ -89,19 +89,42 @@ def _state_written(task: WriteState, batches: Iterable[pa.RecordBatch]) -> Itera
         target = owner_of(group, task.targets, task.max_parallelism)
         subtask = owner_of(group, task.parallelism, task.max_parallelism)
         name = f"{task.token}-{target:05d}-{number:05d}.arrow"
-        data = state_format.encode(table, StateKind.KEYED, PartMode.FULL)
-        handle = StateHandle.of(
-            data,
+        yield put_part(
+            task.directory,
+            table,
             operator=task.operator,
-            subtask=subtask,
             state=task.state,
+            subtask=subtask,
             kind=StateKind.KEYED,
-            mode=PartMode.FULL,
-            rows=table.num_rows,
-            path=part_path(task.operator, subtask, task.state, name),
+            name=name,
         )
-        _put(store, handle, data)
-        yield handle
+
+
+def put_part(
+    directory: str,
+    table: pa.Table,
+    *,
+    operator: OperatorId,
+    state: str,
+    subtask: int,
+    kind: StateKind,
+    name: str,
+) -> StateHandle:
+    """Write a table of state as a file with this name, and return its handle. A table by key must be
+    sorted by key group. Raise CheckpointError if the file cannot be written."""
+    data = state_format.encode(table, kind, PartMode.FULL)
+    handle = StateHandle.of(
+        data,
+        operator=operator,
+        subtask=subtask,
+        state=state,
+        kind=kind,
+        mode=PartMode.FULL,
+        rows=table.num_rows,
+        path=part_path(operator, subtask, state, name),
+    )
+    _put(open_store(directory), handle, data)
+    return handle
 
 
 def _put(store: Store, handle: StateHandle, data: Content) -> None:
@@ -229,7 +252,7 @@ class CopyFiles:
 
 
 def copy_files(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return _rows(_files_copied(pickle.loads(payload), batches))
+    return handle_rows(_files_copied(pickle.loads(payload), batches))
 
 
 def _files_copied(task: CopyFiles, batches: Iterable[pa.RecordBatch]) -> Iterator[StateHandle]:

@@ -1,0 +1,133 @@
+"""The Spark tasks that write columnar state: rows become tables, which are divided by ranges of key
+groups, sorted, and written.
+
+    rows ─ encoder ─ (target, table) ─ repartition_by_id of targets ─ sorted by key group ─ files
+
+Between the two stages a table is one value, so its columns may have types that Spark lacks.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.connectors.spark.spark_types import to_arrow
+from rheos.core.errors import InputError
+from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.snapshots import StateHandle, StateKind
+from rheos.core.state.parts import GROUP
+from rheos.ops.savepoints.writing_tasks import PIECE_ROWS, handle_rows, put_part
+
+PACKED = pa.schema([pa.field("target", pa.int32()), pa.field("rows", pa.binary())])
+
+
+class ColumnEncoder(Protocol):
+    """Conversion of rows to the table of a columnar state. Spark ships it to the tasks."""
+
+    unique: tuple[str, ...]
+    """Columns of the table that identify a row; the keys are among them."""
+
+    def table(self, rows: pa.RecordBatch) -> pa.Table:
+        """Return the table of some rows. Its first column is the key group, as uint16.
+
+        Raise InputError if a row does not match the state.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class PackColumns:
+    """Rows of a DataFrame, as tables by target."""
+
+    encoder: ColumnEncoder
+    given: pa.Schema
+    targets: int
+    max_parallelism: int
+
+
+@dataclass(frozen=True)
+class WriteColumns:
+    """Tables of one state. One task has all rows of a target."""
+
+    directory: str
+    operator: OperatorId
+    state: str
+    unique: tuple[str, ...]
+    parallelism: int
+    targets: int
+    max_parallelism: int
+    token: str
+
+
+def pack_columns(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    task: PackColumns = pickle.loads(payload)
+    for batch in batches:
+        table = task.encoder.table(to_arrow(batch, task.given))
+        groups = table.column(GROUP).to_numpy().astype(np.int64)
+        targets = groups * task.targets // task.max_parallelism
+        made = [
+            {"target": int(target), "rows": _packed(table.filter(pa.array(targets == target)))}
+            for target in np.unique(targets)
+        ]
+        yield pa.RecordBatch.from_pylist(made, PACKED)
+
+
+def _packed(table: pa.Table) -> bytes:
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    data: bytes = out.getvalue().to_pybytes()
+    return data
+
+
+def write_columns(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return handle_rows(_columns_written(pickle.loads(payload), batches))
+
+
+def _columns_written(task: WriteColumns, batches: Iterable[pa.RecordBatch]) -> Iterator[StateHandle]:
+    by_target: dict[int, list[pa.Table]] = {}
+    for batch in batches:
+        for row in batch.to_pylist():
+            with pa.ipc.open_stream(row["rows"]) as reader:
+                by_target.setdefault(row["target"], []).append(reader.read_all())
+    for target, tables in sorted(by_target.items()):
+        table = pa.concat_tables(tables)
+        order = [(GROUP, "ascending"), *((name, "ascending") for name in task.unique)]
+        table = table.take(pc.sort_indices(table, order)).combine_chunks()
+        _check_unique(task, table)
+        subtask = target * task.parallelism // task.targets
+        for number, begin in enumerate(range(0, table.num_rows, PIECE_ROWS)):
+            name = f"{task.token}-{target:05d}-{number:05d}.arrow"
+            yield put_part(
+                task.directory,
+                table.slice(begin, PIECE_ROWS),
+                operator=task.operator,
+                state=task.state,
+                subtask=subtask,
+                kind=StateKind.KEYED,
+                name=name,
+            )
+
+
+def _check_unique(task: WriteColumns, table: pa.Table) -> None:
+    """Raise InputError if two rows, which are sorted, are the same."""
+    if table.num_rows < 2:
+        return
+    same = pa.repeat(pa.scalar(True), table.num_rows - 1)
+    for name in task.unique:
+        column = table.column(name).combine_chunks()
+        same = pc.and_(same, pc.equal(column.slice(1), column.slice(0, table.num_rows - 1)))
+    if pc.any(same).as_py():
+        at = pc.index(same, True).as_py()
+        key = {name: table.column(name)[at].as_py() for name in task.unique}
+        raise InputError(
+            f"state {task.state!r} of operator {task.operator!r} has the same row twice",
+            key=repr(key),
+            hint="pass one row for each key and pane",
+        )
