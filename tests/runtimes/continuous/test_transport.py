@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -55,6 +56,17 @@ class Pair:
 def real(security: Security | None = None, where: str = "tcp://127.0.0.1:*") -> Iterator[Pair]:
     """Yield a pair connected by ZeroMQ."""
     contexts = [zmq.Context[zmq.Socket[bytes]](1) for _ in range(2)]
+    with many(contexts, security, where) as ends:
+        yield Pair(ends[0], ends[1], lambda: ends[1].wait(1000))
+
+
+@contextmanager
+def many(
+    contexts: Sequence[zmq.Context[zmq.Socket[bytes]]],
+    security: Security | None,
+    where: str = "tcp://127.0.0.1:*",
+) -> Iterator[list[ZmqTransport]]:
+    """Yield a transport for each context, connected by ZeroMQ, and close both."""
     ends = [
         ZmqTransport(
             context,
@@ -63,7 +75,7 @@ def real(security: Security | None = None, where: str = "tcp://127.0.0.1:*") -> 
             token=TOKEN,
             schemas={0: SCHEMA, 1: SCHEMA},
             initial_credits=CREDITS,
-            parallelism=2,
+            parallelism=len(contexts),
             where=where if where.startswith("tcp") else f"{where}{subtask}",
             security=security,
         )
@@ -72,7 +84,7 @@ def real(security: Security | None = None, where: str = "tcp://127.0.0.1:*") -> 
     for end in ends:
         end.connect([other.address for other in ends])
     try:
-        yield Pair(ends[0], ends[1], lambda: ends[1].wait(1000))
+        yield ends
     finally:
         for end, context in zip(ends, contexts, strict=True):
             end.close()
@@ -185,6 +197,27 @@ def test_a_processed_batch_returns_its_credit(pair: Pair, channel: ChannelId) ->
         pair.settle()
         pair.sender.receive(1)
     assert pair.sender.credits(channel) == 1
+
+
+def test_the_number_of_sockets_does_not_grow_with_the_number_of_peers() -> None:
+    """A context has a maximum number of sockets, so a socket for each peer would limit the slots."""
+    slots, sockets = 12, 8
+    contexts = [zmq.Context[zmq.Socket[bytes]](1) for _ in range(slots)]
+    for context in contexts:
+        context.set(zmq.MAX_SOCKETS, sockets)
+    with many(contexts, None) as ends:
+        for receiver in range(1, slots):
+            ends[0].send(ChannelId(0, 0, receiver), batch(receiver))
+            pair = Pair(ends[0], ends[receiver], partial(ends[receiver].wait, 1000))
+            assert shown(pair.take(1)) == [[receiver]]
+            ends[receiver].release(ChannelId(0, 0, receiver))
+            assert ends[receiver].receive(1) == []  # It returns the credit.
+        deadline = time.monotonic() + 10
+        channels = [ChannelId(0, 0, receiver) for receiver in range(1, slots)]
+        while any(ends[0].credits(channel) < CREDITS for channel in channels):
+            assert time.monotonic() < deadline, "credit is missing"
+            ends[0].wait(1000)
+            ends[0].receive(64)
 
 
 def test_credit_for_a_lost_peer_fails_the_attempt() -> None:

@@ -21,6 +21,9 @@ from rheos.runtimes.host.sockets import is_of
 
 Part: TypeAlias = bytes | memoryview
 
+CONNECTIONS_BY_PEER = 2
+"""Number of connections to each other subtask: one for each direction of rows."""
+
 
 class FramedTransport(ABC):
     """A Transport (protocol/ports.py) between processes. Only the main thread may use it, except for

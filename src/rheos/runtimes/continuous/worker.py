@@ -30,13 +30,14 @@ from rheos.core.task.slot import Deployment, open_slot
 from rheos.core.version import VERSION
 from rheos.runtimes.continuous.control import AHEAD, Join, JoinRefused, Welcome
 from rheos.runtimes.continuous.control_client import ControlClient
-from rheos.runtimes.continuous.framed_transport import FramedTransport
+from rheos.runtimes.continuous.framed_transport import CONNECTIONS_BY_PEER, FramedTransport
 from rheos.runtimes.continuous.local_transport import LocalTransport
 from rheos.runtimes.continuous.preparation import BegunSlot, Preparation
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.zmq_transport import ZmqTransport
 from rheos.runtimes.host import native_library
 from rheos.runtimes.host.closing import close_logged
+from rheos.runtimes.host.descriptors import allow_connections
 from rheos.runtimes.host.io import SystemClock, ThreadedIo
 from rheos.runtimes.host.log_capture import LogCapture
 from rheos.runtimes.host.memory_tuning import collect_seldom, freed_memory_kept
@@ -190,6 +191,7 @@ def _transport(
 ) -> FramedTransport:
     """Return the slot's transport, which already listens."""
     deployment = slot.deployment
+    allow_connections(CONNECTIONS_BY_PEER * (deployment.plan.parallelism - 1))
     if slot.sockets and slot.security is None:
         return LocalTransport(
             attempt=deployment.attempt,

@@ -1,8 +1,9 @@
 """The exchange between machines: Arrow IPC over ZeroMQ.
 
-Each subtask binds one ROUTER, on which it receives frames. It connects one DEALER to every peer, on
-which it sends frames and receives credits. The socket's own buffers are unbounded: credits are the
-bound, and only the job's own processes are admitted (`security.py`).
+Each subtask has two sockets, both ROUTERs. It binds one, on which it receives frames. The other
+connects to every peer; on it the subtask sends frames and receives credits. So a turn looks at two
+sockets, however many peers there are, and each peer takes two descriptors. The sockets' own buffers are
+unbounded: credits are the bound, and only the job's own processes are admitted (`security.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from rheos.runtimes.host.sockets import listen
 _MAX_SELECTED = 1024
 """Lowest descriptor number that `select` does not accept."""
 _MAX_CREDIT_BYTES = 4096
-"""Maximum size of a frame on a DEALER. A credit is smaller, but not every frame of a handshake."""
+"""Maximum size of a frame that arrives on the connecting socket. A credit is smaller, but not every
+frame of a handshake."""
 
 
 class ZmqTransport(FramedTransport):
@@ -54,10 +56,8 @@ class ZmqTransport(FramedTransport):
             schemas=schemas,
             initial_credits=initial_credits,
         )
-        self._security = security
         self._context = context
-        self._router = self._socket(zmq.ROUTER)
-        self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._router = self._socket()
         self._admission: Admission | None = None
         if security is None:
             self.address = listen(self._router, where, wire.MAX_FRAME_BYTES)
@@ -66,32 +66,36 @@ class ZmqTransport(FramedTransport):
                 context, self._router, security, where, wire.MAX_FRAME_BYTES, parallelism
             )
             self.address = self._admission.address
-        self._peers: dict[int, zmq.Socket[bytes]] = {}
+        self._connecting = self._socket()
+        self._connecting.setsockopt(zmq.MAXMSGSIZE, _MAX_CREDIT_BYTES)
+        if security is not None:
+            security.connecting(self._connecting)
         self._identities: dict[int, bytes] = {}
+        self._subtasks: dict[bytes, int] = {}
+        """Subtask of each peer, by the identity of its connection."""
         self._waker = Waker(context)
         self._poller = zmq.Poller()
         self._descriptors: list[int] = []
-        for arriving in (self._router, self._waker.woken):
+        for arriving in (self._router, self._connecting, self._waker.woken):
             self._listen_to(arriving)
 
-    def _socket(self, kind: int) -> zmq.Socket[bytes]:
-        socket: zmq.Socket[bytes] = self._context.socket(kind)
+    def _socket(self) -> zmq.Socket[bytes]:
+        socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
         socket.set_hwm(0)
         socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         socket.setsockopt(zmq.IDENTITY, _identity(self._token, self._attempt, self._subtask))
         return socket
 
     def connect(self, addresses: Sequence[str]) -> None:
         for subtask, address in enumerate(addresses):
             if subtask != self._subtask:
-                socket = self._socket(zmq.DEALER)
-                socket.setsockopt(zmq.MAXMSGSIZE, _MAX_CREDIT_BYTES)
-                if self._security is not None:
-                    self._security.connecting(socket)
-                socket.connect(address)
-                self._listen_to(socket)
-                self._peers[subtask] = socket
-                self._identities[subtask] = _identity(self._token, self._attempt, subtask)
+                identity = _identity(self._token, self._attempt, subtask)
+                # It names the next connection, so frames may be sent before the peer has answered.
+                self._connecting.setsockopt(zmq.CONNECT_ROUTING_ID, identity)
+                self._connecting.connect(address)
+                self._identities[subtask] = identity
+                self._subtasks[identity] = subtask
 
     def _listen_to(self, socket: zmq.Socket[bytes]) -> None:
         self._poller.register(socket, zmq.POLLIN)
@@ -120,12 +124,13 @@ class ZmqTransport(FramedTransport):
         return self._dropped + (self._admission.refused if self._admission is not None else 0)
 
     def _put(self, receiver: int, header: bytes, payload: pa.Buffer | None) -> None:
-        peer = self._peers[receiver]
+        send = self._connecting.send
+        send(self._identities[receiver], zmq.SNDMORE | zmq.NOBLOCK)
         if payload is None:
-            peer.send(header, zmq.NOBLOCK)
+            send(header, zmq.NOBLOCK)
             return
-        peer.send(header, zmq.SNDMORE | zmq.NOBLOCK)
-        peer.send(payload, zmq.NOBLOCK, copy=False)
+        send(header, zmq.SNDMORE | zmq.NOBLOCK)
+        send(payload, zmq.NOBLOCK, copy=False)
 
     def _take(self, max_frames: int) -> Iterator[Sequence[Part]]:
         for _ in range(max_frames):
@@ -145,18 +150,18 @@ class ZmqTransport(FramedTransport):
             raise TransportError(f"subtask {sender} is gone: it does not accept credit") from error
 
     def _take_credits(self) -> Iterator[tuple[int, bytes]]:
-        for receiver, socket in self._peers.items():
-            while True:
-                try:
-                    yield receiver, socket.recv(zmq.NOBLOCK)
-                except zmq.Again:
-                    break
+        while True:
+            try:
+                identity, *credit = self._connecting.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            yield self._subtasks[identity], b"".join(credit)
 
     def close(self) -> None:
         self._waker.close()
         if self._admission is not None:
             self._admission.close()
-        for socket in (self._router, *self._peers.values()):
+        for socket in (self._router, self._connecting):
             socket.close(linger=0)
 
 
