@@ -279,18 +279,35 @@ def check(
     file: File,
     settings: GivenSettings,
     from_savepoint: Annotated[
-        str, typer.Option(help="The savepoint's folder or URL.", show_default=False)
-    ],
+        str | None, typer.Option(help="The savepoint's folder or URL.", show_default=False)
+    ] = None,
+    compiled: Annotated[
+        bool,
+        typer.Option(
+            "--compiled", help="Compare the interpreted and the compiled form of each function."
+        ),
+    ] = False,
+    rows: Annotated[
+        int, typer.Option(min=1, help="With --compiled: maximum number of rows read from each source.")
+    ] = 100_000,
     arguments: Arguments = None,
     json: Json = False,
 ) -> None:
-    """Check whether a savepoint's state fits a job file.
+    """Check whether a savepoint's state fits a job file, or whether its compiled functions return what
+    Python returns.
 
-    The job does not run. Exits with 1 if state would be lost or cannot be read, and with 2 if
-    there is no savepoint.
+    The job does not run. Exits with 1 if state would be lost or cannot be read, or if the forms of a
+    function differ. Exits with 2 if there is no savepoint.
     """
     from rheos.cli.check import check
 
+    if compiled == (from_savepoint is not None):
+        raise typer.BadParameter("pass either --from-savepoint or --compiled")
+    if compiled:
+        from rheos.cli.form_check import check_forms
+
+        raise typer.Exit(check_forms(file, arguments or [], rows, settings.overrides(), as_json=json))
+    assert from_savepoint is not None
     code = check(file, arguments or [], from_savepoint, settings.overrides(), as_json=json)
     raise typer.Exit(code)
 

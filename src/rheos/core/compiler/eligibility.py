@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from rheos.core.callables import function_name
 from rheos.core.compiler.forms import CALL, called_method
 from rheos.core.compiler.kernel import Typing, loops_of
 from rheos.core.compiler.source_checks import is_source_of
@@ -59,6 +60,12 @@ def form_of(automatic: Automatic) -> str:
     if automatic is None or automatic == NO_COMPILER:
         return ""
     return f"interpreted: {automatic}"
+
+
+def named_form(function: Any, automatic: Automatic) -> dict[str, str]:
+    """Return the form of an unmarked function by its name. The program's own setting is the reason if
+    nobody has asked for the compiled form."""
+    return {function_name(function): form_of(automatic) or "interpreted: the setting compiled=False"}
 
 
 def summary_of(automatic: Automatic) -> str:

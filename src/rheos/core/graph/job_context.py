@@ -17,3 +17,5 @@ class JobContext:
     Functions on a worker receive the worker's paths."""
     code_folder: str | None = None
     """Local folder in which a worker keeps compiled functions for later processes; None keeps none."""
+    compiles_at_once: bool = False
+    """Whether functions are compiled before their first row, and also called for small batches."""

@@ -140,9 +140,9 @@ class AutomaticCore(ProcessCore):
         except UnrestorableError:  # An integer of the state exceeds 64 bits.
             self._choice.leave()
 
-    def _leave(self) -> None:
+    def _leave(self, stopped: NeedsPython) -> None:
         """Return to Python for good, because a call of the compiled form has failed."""
-        self._choice.leave()
+        self._choice.leave(stopped.__cause__)
         self._return_to_python()
 
     def _return_to_python(self) -> None:
@@ -164,7 +164,7 @@ class AutomaticCore(ProcessCore):
             except NeedsPython as stopped:
                 self.ctx.count("compiled_rows", stopped.row)
                 batch, hidden = batch.slice(stopped.row), hidden.at(slice(stopped.row, None))
-                self._leave()
+                self._leave(stopped)
         yield from self._python.deliver_batch(port, batch, hidden)
 
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
@@ -173,8 +173,8 @@ class AutomaticCore(ProcessCore):
             try:
                 yield from compiled.fire_event_timers(until_ms)
                 return
-            except NeedsPython:
-                self._leave()
+            except NeedsPython as stopped:
+                self._leave(stopped)
         yield from self._python.fire_event_timers(until_ms)
 
     def fire_processing_timers(self, until_ms: int) -> Iterator[Out]:
@@ -183,6 +183,6 @@ class AutomaticCore(ProcessCore):
             try:
                 yield from compiled.fire_processing_timers(until_ms)
                 return
-            except NeedsPython:
-                self._leave()
+            except NeedsPython as stopped:
+                self._leave(stopped)
         yield from self._python.fire_processing_timers(until_ms)

@@ -17,7 +17,7 @@ from rheos.core.compiler.eligibility import Automatic
 from rheos.core.compiler.forms import OF_COLUMNS, PREDICATE, RESULT, FunctionForm
 from rheos.core.compiler.kernel import Typing
 from rheos.core.compiler.values import EmittedType
-from rheos.core.errors import UserFunctionError
+from rheos.core.errors import RheosError, UserFunctionError
 from rheos.core.graph.compilation import MethodText
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.compiled_loops import (
@@ -32,6 +32,7 @@ from rheos.core.operators.contract import OperatorContext
 from rheos.core.operators.form_choice import FormChoice
 from rheos.core.operators.records import Stamps
 from rheos.core.protocol.elements import Batch, visible
+from rheos.core.protocol.types import rows_of
 
 
 def value_type(type: pa.DataType, *, nullable: bool = False) -> EmittedType:
@@ -106,12 +107,13 @@ class AutomaticRows:
         calls = LoopCalls(0, rows, np.zeros(rows, np.int32), nothing, nothing)
         made = running.run(LoopInputs(texts, batch), calls)
         if running.failed:
-            self.leave()
+            [record] = rows_of(batch.slice(running.next, 1), self._typing.record)
+            self.leave(running.failure(self._ctx, record))
             return None
         try:
             outputs = list(self._outputs.made(running, made, batch))
-        except UserFunctionError:
-            self.leave()
+        except UserFunctionError as error:
+            self.leave(error)
             return None
         if texts.too_many():
             texts.keep([])
@@ -128,9 +130,9 @@ class AutomaticRows:
         self._outputs = CompiledOutputs(self._ctx, self._schemas, self._typing.record, code.texts)
         self._code = code
 
-    def leave(self) -> None:
-        """Interpret the function from now on."""
-        self._choice.leave()
+    def leave(self, error: RheosError | None = None) -> None:
+        """Interpret the function from now on. `error` is that of the compiled call that failed."""
+        self._choice.leave(error)
         self._code = None
 
 

@@ -24,7 +24,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import reduce
@@ -34,7 +34,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.core.compiler.eligibility import Automatic, summary_of
+from rheos.core.compiler.eligibility import Automatic, named_form, summary_of
 from rheos.core.compiler.forms import RESULT
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN
@@ -87,6 +87,9 @@ class CallSpec(RowSpec):
 
     def interpreted(self) -> OperatorSpec:
         return replace(self, automatic=None)
+
+    def function_forms(self) -> Mapping[str, str]:
+        return named_form(self.fn, self.automatic) if self.form is CallForm.VALUES else {}
 
     def summary(self) -> str:
         of = ", ".join(self.arguments) or "nothing"

@@ -41,7 +41,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 import polars as pl
 import pyarrow as pa
 
-from rheos.core.errors import Site
+from rheos.core.errors import RheosError, Site
 from rheos.core.graph.job_context import JobContext
 from rheos.core.graph.nodes import MAIN, Spec, StreamType
 from rheos.core.operators.origins import OneRow, Origin, RowsOfKey
@@ -140,6 +140,8 @@ class OperatorContext:
     leads: bool = True
     """Whether this is the first subtask. It emits rows that every subtask has, but the output only
     once, such as late rows of a broadcast port."""
+    compiled_errors: list[RheosError] = field(default_factory=list)
+    """Errors of compiled calls that Python repeated; at most one for each function of the operator."""
     limits: list[KeyLimit] = field(default_factory=list)
     """Limits on the state of a single key, one for each kind of state that the operator keeps."""
     prepared: PreparedState | None = None
@@ -412,6 +414,11 @@ class OperatorSpec(Spec):
         """Return the same operator with its function interpreted, so that a debugger can step into
         it."""
         return self
+
+    def function_forms(self) -> Mapping[str, str]:
+        """Return the form of each Python function that could be compiled, by its name: "compiled", or
+        "interpreted: " and the reason."""
+        return {}
 
     def differs_elsewhere(self) -> Sequence[str]:
         """Return the reasons why a fork, which runs later and elsewhere, may produce other output.

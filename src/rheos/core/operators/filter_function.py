@@ -17,14 +17,14 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from rheos.core.compiler.eligibility import Automatic, summary_of
+from rheos.core.compiler.eligibility import Automatic, named_form, summary_of
 from rheos.core.compiler.forms import RESULT
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN
@@ -53,6 +53,9 @@ class FilterFunctionSpec(RowSpec):
 
     def interpreted(self) -> OperatorSpec:
         return replace(self, automatic=None)
+
+    def function_forms(self) -> Mapping[str, str]:
+        return named_form(self.fn, self.automatic)
 
     def summary(self) -> str:
         return f"takes {spell_record(self.record)}{summary_of(self.automatic)}"

@@ -2,6 +2,7 @@
 
 The function is interpreted at first. After enough rows it is compiled in another thread. Compiled code
 is left if an object from outside the function changes, such as a global, or if batches become small.
+A comparison of both forms compiles functions at once (`JobContext.compiles_at_once`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rheos.core.compiler.kernel import compiled_loop
+from rheos.core.errors import RheosError, unexpected
 from rheos.core.operators.compiled_loops import CompiledCode
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.protocol.ports import Completion
@@ -41,6 +43,8 @@ class FormChoice:
     def code(self, rows: int = 0) -> CompiledCode | None:
         """Return the code that makes the next calls; None if the interpreted form makes them. `rows` is
         the number of rows that have arrived for them."""
+        if self._ctx.program.compiles_at_once:
+            return self._code_at_once()
         self._small_batches = 0 if rows >= _LARGE_BATCH else self._small_batches + (rows > 0)
         if self._code is not None:
             small = self._small_batches >= _SMALL_BATCHES
@@ -57,9 +61,20 @@ class FormChoice:
                 self._work = self._ctx.io.aside(self._compile)
         return self._code
 
-    def leave(self, *, again: bool = False) -> None:
-        """Interpret the function from now on. If `again`, it may be compiled once more."""
+    def _code_at_once(self) -> CompiledCode | None:
+        if self._rows_left is not None:
+            self._rows_left = None
+            self._code = self._compile()
+        elif self._code is not None and not self._code.holds():
+            self.leave()
+        return self._code
+
+    def leave(self, error: BaseException | None = None, *, again: bool = False) -> None:
+        """Interpret the function from now on. If `again`, it may be compiled once more. `error` is that
+        of the compiled call that failed."""
         self._code = None
+        if isinstance(error, RheosError):
+            self._ctx.compiled_errors.append(error)
         self._rows_left = ENOUGH_ROWS if again else None
 
     def _compile(self) -> CompiledCode | None:
@@ -68,7 +83,8 @@ class FormChoice:
             code = self._write()
             for loop in code.loops.values():
                 compiled_loop(loop, self._ctx.program.code_folder)
-        except Exception:
+        except Exception as error:
             # Nobody has asked for the compiled form, so no failure of the compiler is the user's error.
+            self._ctx.compiled_errors.append(unexpected(error))
             return None
         return code

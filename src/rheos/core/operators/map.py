@@ -30,7 +30,7 @@ check_example(
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import GeneratorType
@@ -39,7 +39,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from rheos.core.compiler.eligibility import Automatic, summary_of
+from rheos.core.compiler.eligibility import Automatic, named_form, summary_of
 from rheos.core.compiler.forms import FLAT_MAP, MAP
 from rheos.core.compiler.values import EmittedType
 from rheos.core.errors import UserFunctionError
@@ -129,6 +129,9 @@ class MapSpec(RowSpec):
     def interpreted(self) -> OperatorSpec:
         return replace(self, automatic=None)
 
+    def function_forms(self) -> Mapping[str, str]:
+        return named_form(self.fn, self.automatic)
+
     def summary(self) -> str:
         return f"takes {spell_record(self.record)}{summary_of(self.automatic)}"
 
@@ -163,9 +166,9 @@ class _RecordOperator(RichFunctionOperator):
             before = batch.column(self._keeps).take(indices)
             try:
                 check_kept(self.ctx, self._keeps, before, made.column(self._keeps), origins.__getitem__)
-            except UserFunctionError:
+            except UserFunctionError as error:
                 assert self._compiled is not None
-                self._compiled.leave()
+                self._compiled.leave(error)
                 return None
         hidden = [batch.column(name).take(indices) for name in schema.names[made.num_columns :]]
         whole = pa.RecordBatch.from_arrays([*made.columns, *hidden], schema=schema)

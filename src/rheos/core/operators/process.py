@@ -48,7 +48,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rheos.core.compiler.eligibility import Automatic, summary_of
+from rheos.core.callables import function_name
+from rheos.core.compiler.eligibility import Automatic, named_form, summary_of
 from rheos.core.graph.batch_functions import KeyedBatchFunction
 from rheos.core.graph.compilation import compiled_mark
 from rheos.core.graph.nodes import Order
@@ -99,6 +100,12 @@ class ProcessSpec(KeyedFunctionSpec):
         function: Any = object.__new__(type(kind.__name__, (kind,), {"__module__": kind.__module__}))
         vars(function).update(vars(self.fn))
         return replace(self, fn=function)
+
+    def function_forms(self) -> Mapping[str, str]:
+        if compiled_mark(self.fn) is not None:
+            return {function_name(self.fn): "compiled"}
+        is_called_by_row = not isinstance(self.fn, KeyedBatchFunction)
+        return named_form(self.fn, self.automatic) if is_called_by_row else {}
 
     def with_function(self, fn: Any) -> OperatorSpec:
         return replace(self, fn=fn, automatic=None)

@@ -69,6 +69,14 @@ class Extent:
         return lambda split: own.get(split, self.from_ms + self.length_ms)
 
 
+@dataclass(frozen=True)
+class FirstRows:
+    """The first rows of an input, which may have no end of its own."""
+
+    rows: int
+    """Maximum number of rows of one source, greater than 0."""
+
+
 _Until = Callable[[str], int]
 """Function that returns the end of a split in event time, by the split's id."""
 
@@ -87,7 +95,7 @@ def record(
     planned: PlannedOperator,
     restored: Restored,
     folder: Path,
-    extent: Extent | Positions | None,
+    extent: Extent | Positions | FirstRows | None,
     max_parallelism: int,
 ) -> Tape:
     """Record the tape of the source `planned` in the empty `folder`, up to `extent`; None reads all
@@ -98,7 +106,7 @@ def record(
     """
     spec = planned.spec
     assert isinstance(spec, SourceSpec)
-    tapes = _Tapes(folder)
+    tapes = _Tapes(folder, extent.rows if isinstance(extent, FirstRows) else None)
     with _located(planned):
         source = _readable(spec, extent)
         until = extent.until(restored) if isinstance(extent, Extent) else None
@@ -140,7 +148,7 @@ def _located(planned: PlannedOperator) -> Iterator[None]:
         raise error.located(site=planned.site, operator=planned.name) from error.__cause__
 
 
-def _readable(spec: SourceSpec, extent: Extent | Positions | None) -> Source:
+def _readable(spec: SourceSpec, extent: Extent | Positions | FirstRows | None) -> Source:
     source = spec.source
     if (why := capabilities.reads_alone(source)) is not None:
         raise ConfigurationError(
@@ -151,7 +159,7 @@ def _readable(spec: SourceSpec, extent: Extent | Positions | None) -> Source:
     source = capabilities.unpaced(source)
     if isinstance(extent, Positions):
         return source
-    if extent is not None:
+    if isinstance(extent, Extent):
         if spec.watermark is None or spec.watermark.on is None:
             raise ConfigurationError(
                 "--for is a duration in event time, but the rows of this source have no event time",
@@ -161,6 +169,8 @@ def _readable(spec: SourceSpec, extent: Extent | Positions | None) -> Source:
     try:
         return capabilities.until_now(source)
     except ConfigurationError as error:
+        if isinstance(extent, FirstRows):
+            return source
         error.what = f"{source.describe()} cannot tell which input is available now"
         error.hint = (
             "limit the input: by event time, --for 10m, to fork the job or ask why; by another "
@@ -229,8 +239,10 @@ def _wait(read: Pending, news: threading.Event) -> None:
 class _Tapes:
     """The tapes that are being written, by split."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rows_left: int | None) -> None:
         self._folder = folder
+        self.rows_left = rows_left
+        """Number of rows that may still be read; None: no limit."""
         self._open: dict[str, SplitTape] = {}
         self._closed: dict[str, TapedSplit] = {}
         self.events = 0
@@ -240,6 +252,14 @@ class _Tapes:
 
     def heard(self) -> None:
         self.events += 1
+
+    def limited(self, rows: Batch) -> Batch:
+        """Return the rows that may still be read, and count them."""
+        if self.rows_left is None:
+            return rows
+        rows = rows.slice(0, self.rows_left)
+        self.rows_left -= rows.num_rows
+        return rows
 
     def begin(self, split: Split, schema: pa.Schema) -> SplitTape:
         number = len(self._open) + len(self._closed)
@@ -304,9 +324,10 @@ class _RecordingReader(WrappedReader):
         self._cut = False
 
     def poll(self, max_rows: int) -> Polled:
-        if self._cut:
+        left = self._source.tapes.rows_left
+        if self._cut or left == 0:
             return self._ended(TapeEnd.CUT)
-        polled = self._reader.poll(max_rows)
+        polled = self._reader.poll(max_rows if left is None else min(max_rows, left))
         if isinstance(polled, Pending):
             return polled
         self._source.tapes.heard()
@@ -320,6 +341,7 @@ class _RecordingReader(WrappedReader):
             self._tape.reached(polled)
             return polled
         rows = polled if until_ms is None else self._rows_before(polled, until_ms)
+        rows = self._source.tapes.limited(rows)
         if rows.num_rows:
             self._tape.add(rows, capabilities.places(self._reader))
         return rows

@@ -17,6 +17,7 @@ from uuid import uuid4
 _STATE = "rheos-state-"
 _KINDS = (
     _STATE,
+    "rheos-check-",
     "rheos-checkpoints-",
     "rheos-debug-",
     "rheos-fork-",

@@ -123,12 +123,15 @@ class PatternSpec(SplitSpec):
     def interpreted(self) -> OperatorSpec:
         return replace(self, automatic={})
 
-    def summary(self) -> str:
-        forms = {
-            f"; {function_name(function.call)} is {form}": None
+    def function_forms(self) -> Mapping[str, str]:
+        return {
+            function_name(function.call): form
             for function, how in self.automatic.items()
             if (form := form_of(how))
         }
+
+    def summary(self) -> str:
+        forms = (f"; {name} is {form}" for name, form in self.function_forms().items())
         return f"{self.pattern}{''.join(forms)}"
 
     def origin(self) -> Origin:
