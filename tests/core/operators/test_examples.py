@@ -28,6 +28,7 @@ from rheos.core.operators.call import CallForm, CallSpec
 from rheos.core.operators.changelog.truncation import TruncationSpec
 from rheos.core.operators.changelog.truncation_deletes import TruncationDeletesSpec
 from rheos.core.operators.contract import Operator
+from rheos.core.operators.event_time_column import EventTimeColumnSpec, timed_type
 from rheos.core.operators.over.changelog_over import OverSpec
 from rheos.core.operators.over.event_time_over import EventTimeOver, OverColumns
 from rheos.core.operators.over.moving_frames import FrameSpec
@@ -111,6 +112,8 @@ GIVEN = {
     "OverSpec": OverSpec,
     "ViewColumn": ViewColumn,
     "ViewSpec": ViewSpec,
+    "EventTimeColumnSpec": EventTimeColumnSpec,
+    "timed_type": timed_type,
     "CallForm": CallForm,
     "CallSpec": CallSpec,
     "rh": rh,
