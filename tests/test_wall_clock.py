@@ -34,6 +34,7 @@ WALL_TIME = {
     "ops/dashboard/served_jobs.py": "the time of the answer, for display",
     "ops/debugging/replica.py": "the time of a checkpoint, to which virtual time is set",
     "runtimes/driver/master.py": "times of log entries and metrics, for display",
+    "runtimes/views/feature_answers.py": "the age of values, which have event times",
     "runtimes/host/io.py": "the clock itself",
     "runtimes/host/sockets.py": "a file's age, by its time of change",
     "runtimes/host/stores.py": "a file's age, by its time of change",

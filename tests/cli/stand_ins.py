@@ -21,6 +21,7 @@ from rheos.runtimes.job_operations import (
     GetCheckpoints,
     GetDecisions,
     GetEvents,
+    GetFeatures,
     GetHistory,
     GetViews,
     ProfileSubtask,
@@ -172,7 +173,7 @@ class StandIn(JobHandle):
                 return list(EVENTS)
             case GetDecisions():
                 return list(STORY)
-            case GetViews() | ReadView():
+            case GetViews() | ReadView() | GetFeatures():
                 raise operation.refusal()
             case _:
                 raise NotImplementedError(operation)

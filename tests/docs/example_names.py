@@ -47,6 +47,8 @@ FIELDS = {
     "Price": "item unit_price:float",
     "ScoredTrip": "city minutes:float prediction:float error:float",
     "Model": "version:int model:bytes",
+    "Purchase": "user shop amount:float bought_at:datetime",
+    "Label": "user shop fraud:bool labelled_at:datetime",
     **dict.fromkeys(
         [
             "Alert",
@@ -84,6 +86,8 @@ STREAMS = {
     "scored": "ScoredTrip",
     "errors": "ScoredTrip",
     "models": "Model",
+    "purchases": "Purchase",
+    "labels": "Label",
 }
 TYPES = {each.__name__: each for each in (int, float, bool, bytes, date, datetime)}
 
@@ -210,6 +214,9 @@ def example_names(example: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
             [{"user": "ada"}],
         ),
     }
+    for features, key in (("user_spend", "user"), ("shop_risk", "shop")):
+        amounts = names["purchases"].select(key, "bought_at", **{f"of_{key}": "amount"})
+        names[features] = rh.ml.features(features, amounts, key)
     return names
 
 

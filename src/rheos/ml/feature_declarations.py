@@ -17,18 +17,26 @@ import pyarrow as pa
 
 from rheos.api.joins import ages_of
 from rheos.api.streams import DataStream
+from rheos.connectors.blackhole import BlackholeSink
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.validate import check_keys, unknown_column
 from rheos.core.operators.event_time_column import EventTimeColumnSpec, timed_type
+from rheos.core.operators.view import ViewColumn, ViewSpec
 from rheos.core.protocol.durations import Duration
+from rheos.core.protocol.feature_terms import FeatureTerms
 from rheos.core.safe_strings import shown
 from rheos.core.site import call_site, located
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Features of an entity. Created by `rh.ml.features`."""
+    """Features of an entity, which `rh.ml.features` returns.
+
+    ```python
+    print(user_spend.columns, user_spend.time)
+    ```
+    """
 
     name: str
     versions: DataStream
@@ -44,6 +52,24 @@ class Features:
     def time(self) -> str:
         """Name of the column with the event time of the values."""
         return f"{self.name}_at"
+
+    def publish(self) -> None:
+        """Let the job keep the newest values of each key, for look-ups by `rh.query(job).features`.
+
+        ```python
+        user_spend.publish()
+        env.execute_async("shop")
+        row = rh.query("shop").features("user_spend").get(user="ada")
+        ```
+
+        Values become visible when the watermark has passed them and a checkpoint contains them. Late
+        values are dropped and counted, as in training.
+
+        Raises:
+            ProgramError: Features of this name are published already.
+        """
+        with located(call_site(), "publish"):
+            _publish(self)
 
 
 def features(
@@ -98,6 +124,24 @@ def features(
         wanted = {} if defaults is None else dict(defaults)
         _check_defaults(wanted, rows.schema, chosen)
         return Features(name, _versions(name, rows, key, chosen), key, chosen, max_age, delay, wanted)
+
+
+def _publish(features: Features) -> None:
+    latest = features.versions.key_by(*features.keys).dedup("last", order="event_time")
+    latest = latest.name(f"latest {features.name}")
+    schema = latest.schema
+    columns = tuple(
+        ViewColumn(name, name in features.keys, str(schema.field(name).type))
+        for name in features.versions.schema.names
+    )
+    max_age_ms, _ = ages_of(features.max_age, features.delay)
+    defaults = dict(features.defaults)
+    terms = FeatureTerms(time=features.time, max_age_ms=max_age_ms, defaults=defaults)
+    keyed = latest.key_by(*features.keys).transformation
+    spec = ViewSpec(features.keys, columns, terms)
+    view = keyed.add(spec, features.name, {MAIN: latest.transformation.type}).stream
+    view = view.uid(f"view {features.name.casefold()}")
+    view.sink_to(BlackholeSink(), name=f"{features.name} is kept")
 
 
 def _checked_versions(stream: Any) -> DataStream:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from rheos.core.plan.outline import PlanOutline
     from rheos.core.protocol.stacks import StackProfile
     from rheos.runtimes.job import CheckpointInfo, JobStatus
-    from rheos.runtimes.views.answers import ViewInfo, ViewPage, ViewRequest
+    from rheos.runtimes.views.answers import FeatureRequest, ViewInfo, ViewPage, ViewRequest
     from rheos.runtimes.views.reader import ViewReader
 
 T = TypeVar("T")
@@ -219,6 +219,38 @@ class ReadView(DriverOperation["ViewPage"], frozen=True):
         from rheos.runtimes.views.answers import ViewRequest
 
         return views.view_page(ViewRequest(**msgspec.structs.asdict(self)))
+
+    def refusal(self) -> ConfigurationError:
+        return _no_views()
+
+    def text(self, answer: ViewPage) -> str:
+        return answer.text()
+
+
+_KEYS = 'JSON array of keys: \'["ada", "bo"]\'; with several key columns \'[["ada", 7]]\'.'
+_AT = Argument("Time of the look-up, by which the age of values is measured.", default="now")
+
+
+class GetFeatures(DriverOperation["ViewPage"], frozen=True):
+    """Look up published features by key. Each key has a row, with the defaults for missing and for
+    stale values. All are of one checkpoint."""
+
+    name = "features"
+    role = Role.READ
+    features: Annotated[str, Argument("Name of the features.", positional="FEATURES")]
+    keys: Annotated[str, Argument(_KEYS)]
+    at: Annotated[str, _AT] | None = None
+    arrow: Annotated[bool, Argument("Return the rows as an Arrow IPC stream in `data`, in Base64.")] = (
+        False
+    )
+
+    def carry_out(self, job: DrivenJob) -> ViewPage:
+        return self.of_stored(job.master.views)
+
+    def of_stored(self, views: ViewReader) -> ViewPage:
+        from rheos.runtimes.views.answers import FeatureRequest
+
+        return views.features(FeatureRequest(**msgspec.structs.asdict(self)))
 
     def refusal(self) -> ConfigurationError:
         return _no_views()
@@ -467,6 +499,7 @@ JOB_OPERATIONS: Operations = (
     GetDecisions,
     GetViews,
     ReadView,
+    GetFeatures,
     TakeSavepoint,
     StopJob,
     RescaleJob,
@@ -628,6 +661,21 @@ class JobMethods(HintedObject):
             CheckpointError: No checkpoint can be read, or the one of an earlier page is gone.
         """
         return self.ask(ReadView(**msgspec.structs.asdict(asked)))
+
+    def features(self, asked: FeatureRequest) -> ViewPage:
+        """Return published features of keys, as `rh.query` asks for them.
+
+        Args:
+            asked: The features and the keys.
+
+        Returns:
+            A row for each key, all of one checkpoint.
+
+        Raises:
+            ConfigurationError: The features are unknown, or the keys or the time do not fit.
+            CheckpointError: No checkpoint can be read.
+        """
+        return self.ask(GetFeatures(**msgspec.structs.asdict(asked)))
 
     def decisions(self) -> Sequence[str]:
         """Return the protocol trace of this driver, for developers: the last thousand events with the

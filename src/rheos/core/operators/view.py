@@ -48,6 +48,7 @@ from rheos.core.operators.change_rows import goes
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType, Restored
 from rheos.core.operators.joins.table_side import GONE, TableSide
 from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.feature_terms import FeatureTerms
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.shapes import FieldShape, StateShape, TypeShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
@@ -91,6 +92,8 @@ class ViewSpec(KeySpec):
     columns: tuple[ViewColumn, ...]
     """Columns of the view. If the input lacks one, it has the two columns of a nullable key instead
     (`graph/nullable_names.py`)."""
+    terms: FeatureTerms | None = None
+    """Terms for readers if the rows are features."""
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return ViewOperator(ctx, self)
@@ -107,7 +110,9 @@ class ViewSpec(KeySpec):
             )
             for column in self.columns
         ]
-        value = msgspec.structs.replace(shape.value, args=[TypeShape(name=ROWS, fields=columns)])
+        terms = [] if self.terms is None else [msgspec.json.encode(self.terms).decode()]
+        described = TypeShape(name=ROWS, fields=columns, members=terms)
+        value = msgspec.structs.replace(shape.value, args=[described])
         return {ROWS: msgspec.structs.replace(shape, value=value)}
 
     def summary(self) -> str:
@@ -221,6 +226,14 @@ def view_columns(shape: StateShape) -> tuple[ViewColumn, ...]:
         for described in shape.value.args
         for field in described.fields
     )
+
+
+def feature_terms(shape: StateShape) -> FeatureTerms | None:
+    """Return the terms of the features that a view contains; None if its rows are no features."""
+    for described in shape.value.args:
+        for written in described.members:
+            return msgspec.json.decode(written, type=FeatureTerms)
+    return None
 
 
 def current_rows(parts: Sequence[pa.Table], names: Sequence[str]) -> pa.Table:

@@ -18,10 +18,11 @@ from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord, Registry
 from rheos.ops.control.running_jobs import find_running
 from rheos.ops.control.stored_views import stored_views, views_in
+from rheos.ops.views.feature_reads import FeatureReads
 from rheos.ops.views.state_reads import KeyedState
 from rheos.ops.views.view_rows import MAX_SCAN_ROWS, ViewRows
 from rheos.runtimes.job_handle import JobHandle
-from rheos.runtimes.views.answers import MAX_PAGE_ROWS, ViewInfo, ViewPage, ViewRequest
+from rheos.runtimes.views.answers import MAX_PAGE_ROWS, FeatureRequest, ViewInfo, ViewPage, ViewRequest
 from rheos.runtimes.views.checkpoint_reads import CheckpointReads
 
 T = TypeVar("T")
@@ -36,6 +37,8 @@ class ViewSource(Protocol):
     def views(self) -> Sequence[ViewInfo]: ...
 
     def view_page(self, asked: ViewRequest) -> ViewPage: ...
+
+    def features(self, asked: FeatureRequest) -> ViewPage: ...
 
 
 class JobView:
@@ -196,6 +199,21 @@ class JobViews:
             ConfigurationError: The job keeps no checkpoints that can be read from here.
         """
         return KeyedState(self._reads(), operator, state)
+
+    def features(self, name: str) -> FeatureReads:
+        """Return published features, to look them up by key.
+
+        ```python
+        rows = rh.query("shop").features("user_spend").get_many(["ada", "bo"]).table
+        ```
+
+        Args:
+            name: Their name.
+
+        Returns:
+            The features. Each look-up sees the newest checkpoint.
+        """
+        return FeatureReads(self._source, name)
 
     def views(self) -> Sequence[ViewInfo]:
         """Return the views with their columns and keys. Raise CheckpointError if the job has no

@@ -26,6 +26,18 @@ class ViewInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Wall-clock time of that checkpoint, in ms since the epoch."""
 
 
+class FeatureRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A look-up of features by keys."""
+
+    features: str
+    keys: str
+    """JSON array of the keys."""
+    at: str | None = None
+    """Time of the look-up in ISO 8601, by which the age of values is measured; None: now."""
+    arrow: bool = False
+    """Whether the rows are an Arrow IPC stream in `data`, and not in `rows`."""
+
+
 class ViewRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A look-up by key, or one page of a scan."""
 

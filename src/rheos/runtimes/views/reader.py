@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,15 +26,14 @@ from rheos.core.errors import ConfigurationError
 from rheos.core.graph.nullable_names import absence_name, value_name
 from rheos.core.known_names import names_hint
 from rheos.core.operators.joins.table_side import any_value
-from rheos.core.operators.view import ROWS, ViewColumn, current_rows, view_columns
-from rheos.core.protocol.ids import OperatorId
+from rheos.core.operators.view import ROWS, current_rows
 from rheos.core.protocol.ports import Store
 from rheos.core.protocol.shown_rows import rows_values
 from rheos.core.protocol.snapshots import StateHandle
 from rheos.core.state import format as state_format
 from rheos.core.state.key_groups import key_groups
 from rheos.core.state.parts import GROUP
-from rheos.runtimes.views.answers import MAX_PAGE_ROWS, ViewInfo, ViewPage, ViewRequest
+from rheos.runtimes.views.answers import MAX_PAGE_ROWS, FeatureRequest, ViewInfo, ViewPage, ViewRequest
 from rheos.runtimes.views.checkpoint_reads import (
     TRIES,
     WITHIN_S,
@@ -43,7 +42,9 @@ from rheos.runtimes.views.checkpoint_reads import (
     chunks,
 )
 from rheos.runtimes.views.conditions import ViewCondition, conditions_of
+from rheos.runtimes.views.feature_answers import feature_rows, keys_of, moment_ms
 from rheos.runtimes.views.files import FileCache
+from rheos.runtimes.views.stored_view import StoredView, view_of, views_of
 from rheos.runtimes.views.values import key_values
 
 _PAGE_BYTES = 16 << 20
@@ -51,48 +52,6 @@ _PAGE_BYTES = 16 << 20
 _NUMBER = "__number"
 """Column with the number of a row among those of its key group."""
 _TOKEN = re.compile(r"(\d{1,18})-(\d{1,6})-(\d{1,18})")
-
-
-@dataclass(frozen=True)
-class _View:
-    """A view in one checkpoint."""
-
-    entry: CheckpointCompleted
-    operator: OperatorId
-    columns: tuple[ViewColumn, ...]
-
-    @property
-    def name(self) -> str:
-        return self.entry.operators[self.operator]
-
-    @property
-    def names(self) -> list[str]:
-        return [column.name for column in self.columns]
-
-    @property
-    def key(self) -> list[str]:
-        return [column.name for column in self.columns if column.of_key]
-
-    @property
-    def width(self) -> int:
-        """Return the number of subtasks that own its rows."""
-        return self.entry.width(self.operator)
-
-    @property
-    def handles(self) -> list[StateHandle]:
-        """Return the parts of the view, those of each subtask in the order in which they apply."""
-        return [
-            each for each in self.entry.handles if each.operator == self.operator and each.state == ROWS
-        ]
-
-    def info(self) -> ViewInfo:
-        return ViewInfo(
-            name=self.name,
-            columns={column.name: column.type for column in self.columns},
-            key=self.key,
-            checkpoint=self.entry.checkpoint,
-            completed_ms=self.entry.completed_ms,
-        )
 
 
 @dataclass(frozen=True)
@@ -128,7 +87,54 @@ class ViewReader:
         Raises:
             CheckpointError: No checkpoint can be read.
         """
-        return [view.info() for view in _views(self.reads.entry(None))]
+        return [view.info() for view in views_of(self.reads.entry(None))]
+
+    def features(self, asked: FeatureRequest) -> ViewPage:
+        """Return the features of keys, all of the newest checkpoint.
+
+        Raises:
+            ConfigurationError: The features are unknown, or the keys or the time do not fit.
+            CheckpointError: No checkpoint can be read.
+            TransportError: The store did not answer in time.
+        """
+        asked_ms = moment_ms(asked.at)
+
+        def read(entry: CheckpointCompleted) -> ViewPage:
+            view = view_of(entry, asked.features)
+            if view.terms is None:
+                raise ConfigurationError(
+                    f"the view {view.name!r} has no features",
+                    hint="publish features with rh.ml.features(...).publish(), or read it as a view",
+                )
+            keys, rows = self._rows_of_keys(view, asked.keys)
+            answer = feature_rows(view.name, keys, rows.select(view.names), view.terms, asked_ms)
+            return _page_of(view, answer, asked.arrow)
+
+        return self._newest(read)
+
+    def _newest(self, read: Callable[[CheckpointCompleted], ViewPage]) -> ViewPage:
+        """Return what `read` returns for the newest checkpoint that is still there."""
+        for _ in range(TRIES - 1):
+            try:
+                return read(self.reads.entry(None))
+            except GoneError:
+                continue
+        return read(self.reads.entry(None))
+
+    def _rows_of_keys(self, view: StoredView, written: str) -> tuple[pa.Table, pa.Table]:
+        """Return the keys of a request, and the rows of their key groups."""
+        deadline_s = self.reads.now_s() + WITHIN_S
+        handles = view.handles
+        found = [self._rows(view, handles[:1], range(0), deadline_s)]
+        kinds = {name: found[0].schema.field(name).type for name in view.key}
+        keys = keys_of(view.name, written, kinds)
+        batch = keys.combine_chunks().to_batches()[0]
+        for group in np.unique(key_groups(batch, view.key, view.entry.max_parallelism)).tolist():
+            owner = group * view.width // view.entry.max_parallelism
+            mine = [each for each in handles if each.subtask == owner]
+            if mine:
+                found.append(self._rows(view, mine, range(group, group + 1), deadline_s))
+        return keys, pa.concat_tables(found)
 
     def view_page(self, asked: ViewRequest) -> ViewPage:
         """Return the rows of a key, or one page of a scan.
@@ -149,7 +155,7 @@ class ViewReader:
         for tries_left in reversed(range(TRIES)):
             entry = self.reads.entry(number)
             try:
-                page = self._page(_view(entry, asked.view), asked, position)
+                page = self._page(view_of(entry, asked.view), asked, position)
             except GoneError:
                 if number is not None:
                     raise self.reads.gone_error(number) from None
@@ -162,7 +168,7 @@ class ViewReader:
 
     # --- rows -----------------------------------------------------------------------------------------
 
-    def _page(self, view: _View, asked: ViewRequest, position: _Position) -> ViewPage:
+    def _page(self, view: StoredView, asked: ViewRequest, position: _Position) -> ViewPage:
         deadline_s = self.reads.now_s() + WITHIN_S
         columns = _chosen(view, asked.columns)
         conditions = [] if asked.where is None else conditions_of(asked.where, view.names)
@@ -173,19 +179,9 @@ class ViewReader:
             rows, after = self._scanned(view, conditions, asked.limit, position, deadline_s)
         if after is not None:
             self._keep_files(view, deadline_s)
-        rows = rows.select(columns)
-        number = view.entry.checkpoint
-        return ViewPage(
-            view=view.name,
-            checkpoint=number,
-            completed_ms=view.entry.completed_ms,
-            columns=columns,
-            rows=[] if asked.arrow else _values(rows),
-            next=None if after is None else f"{number}-{after.group}-{after.row}",
-            data=_stream(rows) if asked.arrow else b"",
-        )
+        return _page_of(view, rows.select(columns), asked.arrow, after)
 
-    def _looked_up(self, view: _View, key: str, deadline_s: float) -> pa.Table:
+    def _looked_up(self, view: StoredView, key: str, deadline_s: float) -> pa.Table:
         """Return the row of a key, or no row."""
         handles = view.handles
         empty = self._rows(view, handles[:1], range(0), deadline_s)
@@ -202,7 +198,7 @@ class ViewReader:
 
     def _scanned(
         self,
-        view: _View,
+        view: StoredView,
         conditions: Sequence[ViewCondition],
         limit: int,
         position: _Position,
@@ -229,7 +225,7 @@ class ViewReader:
         return pa.concat_tables(found), None
 
     def _rows(
-        self, view: _View, handles: Sequence[StateHandle], groups: range, deadline_s: float
+        self, view: StoredView, handles: Sequence[StateHandle], groups: range, deadline_s: float
     ) -> pa.Table:
         """Return the current rows of key groups, and the column of their groups."""
         parts = []
@@ -238,7 +234,7 @@ class ViewReader:
             parts.append(state_format.decode(data, groups))
         return current_rows(parts, view.names)
 
-    def _keep_files(self, view: _View, deadline_s: float) -> None:
+    def _keep_files(self, view: StoredView, deadline_s: float) -> None:
         """Read all files of a view, if they fit in the cache and time is left, so that its scan can
         continue after retention has deleted them."""
         if 2 * sum(handle.size_bytes for handle in view.handles) > self.reads.cache.most_bytes:
@@ -249,24 +245,17 @@ class ViewReader:
             self.reads.part(handle, deadline_s)
 
 
-def _views(entry: CheckpointCompleted) -> Iterator[_View]:
-    for operator, shapes in entry.states.items():
-        if ROWS in shapes and (columns := view_columns(shapes[ROWS])):
-            yield _View(entry, operator, columns)
-
-
-def _view(entry: CheckpointCompleted, name: str) -> _View:
-    views = {view.name.casefold(): view for view in _views(entry)}
-    found = views.get(name.casefold())
-    if found is None:
-        names = [view.name for view in views.values()]
-        raise ConfigurationError(
-            f"the job has no view {name!r}",
-            hint=names_hint(name, names, "the views are")
-            if names
-            else "the job has no views: create one by CREATE MATERIALIZED VIEW",
-        )
-    return found
+def _page_of(view: StoredView, rows: pa.Table, arrow: bool, after: _Position | None = None) -> ViewPage:
+    number = view.entry.checkpoint
+    return ViewPage(
+        view=view.name,
+        checkpoint=number,
+        completed_ms=view.entry.completed_ms,
+        columns=rows.column_names,
+        rows=[] if arrow else _values(rows),
+        next=None if after is None else f"{number}-{after.group}-{after.row}",
+        data=_stream(rows) if arrow else b"",
+    )
 
 
 def _continued(asked: ViewRequest) -> tuple[int | None, _Position]:
@@ -302,7 +291,7 @@ def _filtered(rows: pa.Table, conditions: Sequence[ViewCondition]) -> pa.Table:
     return rows
 
 
-def _chosen(view: _View, columns: str | None) -> list[str]:
+def _chosen(view: StoredView, columns: str | None) -> list[str]:
     """Return the columns of the answer."""
     if columns is None:
         return view.names
@@ -319,7 +308,7 @@ def _chosen(view: _View, columns: str | None) -> list[str]:
     return [*dict.fromkeys(chosen)]
 
 
-def _group_of(view: _View, key: Mapping[str, pa.Scalar]) -> int:
+def _group_of(view: StoredView, key: Mapping[str, pa.Scalar]) -> int:
     """Return the key group of a key."""
     columns = {}
     for name, value in key.items():
