@@ -37,6 +37,7 @@ from rheos.core.checkpoint.events import (
     SavepointEnded,
     SavepointRequested,
     SendToAll,
+    SlotsLeft,
     Start,
     StartAttempt,
     StopAttempt,
@@ -102,6 +103,8 @@ class Process:
     inbox: deque[TriggerCheckpoint | CheckpointComplete] = field(default_factory=deque)
     is_connected: bool = False
     is_stopping: bool = False
+    has_left: bool = False
+    """Whether its operators are closed."""
     ends_ms: int | None = None
 
 
@@ -272,6 +275,8 @@ class HandoverWorld:
     def _start(self, driver: Driver, action: StartAttempt) -> None:
         in_time = self.now_ms < self.named_ms + LIMITS.release_ms
         for other in self.processes:
+            if other.has_left:
+                continue
             if in_time and other.driver.is_alive and other.driver is not driver:
                 raise BrokenRuleError(
                     f"UP6: {driver.owner} starts next to the attempt of {other.driver.owner}"
@@ -313,6 +318,12 @@ class HandoverWorld:
             if driver.process is process:
                 driver.process = None
             self.give(driver, AttemptEnded(process.attempt))  # type: ignore[arg-type]
+            return
+        if process.has_left:
+            return
+        if process.is_stopping and self.rng.random() < 0.3:
+            process.has_left = True
+            self.give(driver, SlotsLeft(process.attempt))  # type: ignore[arg-type]
             return
         if self.rng.random() < faults.worker_dies and process.ends_ms is None:
             process.ends_ms = self.now_ms
@@ -398,8 +409,8 @@ class HandoverWorld:
 
     def _answered(self, request: int, well: bool) -> None:
         running, successor = self.asked.pop(request)
-        if well and running.process is not None:
-            raise BrokenRuleError("UP6: the request is answered before the attempt has ended")
+        if well and running.process is not None and not running.process.has_left:
+            raise BrokenRuleError("UP6: the request is answered before all slots have left")
         if well:
             self.give(successor, OtherGone())
         elif successor.coordinator.situation is not Situation.CONFIRMED:

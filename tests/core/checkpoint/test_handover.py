@@ -29,6 +29,7 @@ from rheos.core.checkpoint.events import (
     SavepointEnded,
     SavepointRequested,
     SendToAll,
+    SlotsLeft,
     Start,
     StartAttempt,
     StopAttempt,
@@ -107,6 +108,17 @@ class TestTheIncumbent:
         assert time.coordinator.situation is Situation.TAKEN
         done = completed(5, 2, owner="v2")
         assert time.reads(70, claim(), done) == [EndJob(Outcome.STOPPED)]
+
+    def test_answers_when_all_slots_have_left(self) -> None:
+        time = Incumbent().names()
+        assert time.at(30, SlotsLeft(Attempt(1))) == []
+        assert time.commits(30, 1) == [StopAttempt(Attempt(1))]
+        assert time.at(40, SlotsLeft(Attempt(1))) == [SavepointEnded(1)]
+        assert time.coordinator.situation is Situation.OFFERED
+        assert time.at(50, OtherGone()) == []
+        assert time.at(60, AttemptEnded(Attempt(1))) == [ReadLog()]
+        [append] = time.reads(70)
+        assert isinstance(append, AppendLog), "the successor was lost before the attempt had ended"
 
     def test_takes_the_job_back_if_nobody_claims_it(self) -> None:
         time = Incumbent().offers()

@@ -29,9 +29,10 @@ def test_only_a_replaced_slot_leaves_during_a_commit(replaced: bool) -> None:
     io.submit(lambda: (begun.set(), goes_on.wait()))
     begun.wait()
     engine = Engine(goes_on)
+    has_closed: list[bool] = []
 
     def leave() -> None:
-        _leave(io, cast("SubtaskEngine", engine), replaced)
+        has_closed.append(_leave(io, cast("SubtaskEngine", engine), replaced))
         left.set()
 
     threading.Thread(target=leave, daemon=True).start()
@@ -41,3 +42,4 @@ def test_only_a_replaced_slot_leaves_during_a_commit(replaced: bool) -> None:
     goes_on.set()
     assert left.wait(60)
     assert engine.closed.wait(60), "operators are closed in the end"
+    assert has_closed == [not replaced], "the driver hears only of operators that are closed"

@@ -66,6 +66,7 @@ from rheos.core.checkpoint.events import (
     SavepointRequested,
     SavepointUnreadable,
     SavepointWritten,
+    SlotsLeft,
     SplitsListed,
     SplitsNotListed,
     Start,
@@ -341,6 +342,8 @@ class Coordinator:
                 return self._life.connected(now_ms) if event.attempt == self.attempt else []
             case SubtaskFailed() | AttemptLost():
                 return self._life.failed(event.error, now_ms) if event.attempt == self.attempt else []
+            case SlotsLeft():
+                return self._life.slots_left() if event.attempt == self.attempt else []
             case AttemptEnded():
                 return self._life.ended(event, now_ms)
             case CancelRequested():

@@ -261,6 +261,14 @@ class AttemptLost:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotsLeft:
+    """Every slot of an attempt that was requested to stop has closed its operators. Their processes
+    still end. Some launchers report it, before AttemptEnded."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptEnded:
     """The end of an attempt: nothing of it runs. Reported once for every started attempt."""
 
@@ -291,6 +299,7 @@ Event: TypeAlias = (
     | AttemptRunning
     | SubtaskFailed
     | AttemptLost
+    | SlotsLeft
     | AttemptEnded
     | Acknowledge
     | Decline

@@ -182,6 +182,7 @@ class JobLifecycle:
             successor, self._uncertain_offer = self._uncertain_offer, None
             if not self._starting.is_newest_without_offer(read.view):
                 self._offer(successor, 0)
+                self.state = LifecycleState.AWAITING
                 return self._looked(read, now_ms)
         try:
             if isinstance(read, LogRead):
@@ -257,13 +258,6 @@ class JobLifecycle:
         self.state = LifecycleState.AWAITING
         self._look_ms = self.succession.next_look_ms(now_ms)
         return []
-
-    def _offer(self, successor: str, keep_ms: int) -> None:
-        """Wait for the successor that the log names (UP3)."""
-        limits = replace(self._handover, keep_ms=keep_ms)
-        self.succession = Succession(self._starting.owner, limits, offered_to=successor)
-        self.state = LifecycleState.AWAITING
-        self._looked_at = None
 
     def _claimed(self) -> list[Action]:
         self.state = LifecycleState.RECOVERING
@@ -382,13 +376,33 @@ class JobLifecycle:
         self.state = LifecycleState.HANDING_OVER
         return [StopAttempt(self.attempt)]
 
+    def slots_left(self) -> list[Action]:
+        """Answer a request to hand the job over, because all slots have closed their operators (UP6).
+        This driver waits for the successor only when its attempt has ended."""
+        in_progress = self.log.busy or self._checkpoints.publishing.under_way
+        if self.state is not LifecycleState.HANDING_OVER or in_progress:
+            return []
+        self._offer_as_requested()
+        return self._checkpoints.savepoints.answer_handover()
+
     def _handed_over(self) -> list[Action]:
         """Answer the request, because nothing of this driver runs, and wait for the successor."""
+        if self.succession is None:
+            self._offer_as_requested()
+        self.state = LifecycleState.AWAITING
+        return [*self._checkpoints.savepoints.handed_over(), ReadLog()]
+
+    def _offer_as_requested(self) -> None:
         request = self._checkpoints.savepoints.offer
         assert request is not None
         assert request.successor is not None
         self._offer(request.successor, request.keep_ms)
-        return [*self._checkpoints.savepoints.handed_over(), ReadLog()]
+
+    def _offer(self, successor: str, keep_ms: int) -> None:
+        """Offer the job to the successor that the log names (UP3)."""
+        limits = replace(self._handover, keep_ms=keep_ms)
+        self.succession = Succession(self._starting.owner, limits, offered_to=successor)
+        self._looked_at = None
 
     # --- the log ----------------------------------------------------------------------------------
 

@@ -56,6 +56,8 @@ class _Current:
     stage: Stage
     entry: CheckpointCompleted | None = None
     """Entry for the manifest, once the checkpoint is in the log."""
+    is_answered: bool = False
+    """Whether a handover was answered before its attempt had ended."""
 
 
 class SavepointRequests:
@@ -236,13 +238,22 @@ class SavepointRequests:
         self._current = None
         return [SavepointEnded(current.request.request)]
 
+    def answer_handover(self) -> list[Action]:
+        """Answer a request to hand the job over, unless it is answered already."""
+        current = self._current
+        assert current is not None
+        assert self.offer is not None, "UP1: the checkpoint that names the successor is in the log"
+        if current.is_answered:
+            return []
+        current.is_answered = True
+        return [SavepointEnded(current.request.request)]
+
     def handed_over(self) -> list[Action]:
-        """Answer a request to hand the job over, whose attempt has ended."""
-        request = self.offer
-        assert request is not None, "UP1: the checkpoint that names the successor is in the log"
+        """Finish a request to hand the job over, whose attempt has ended. Answer it if necessary."""
+        answer = self.answer_handover()
         self._current = None
         self._forget_the_stop()
-        return [SavepointEnded(request.request)]
+        return answer
 
     def _forget_the_stop(self) -> None:
         """Drop the request to stop, because the next attempt must first read again (CP39)."""
@@ -271,7 +282,7 @@ class SavepointRequests:
         current = self._current
         assert current is not None
         self._current = None
-        if current.request is _WITHOUT_COPY:
+        if current.request is _WITHOUT_COPY or current.is_answered:
             return []
         answer = SavepointEnded(current.request.request, error)
         directory = current.request.directory

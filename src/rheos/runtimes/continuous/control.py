@@ -90,6 +90,13 @@ class RestoredAhead(msgspec.Struct, frozen=True, tag=True):
     checkpoint: CheckpointId
 
 
+class Left(msgspec.Struct, frozen=True, tag=True):
+    """A worker's message that its slot has closed its operators, and does nothing more."""
+
+    attempt: Attempt
+    subtask: int
+
+
 class BeginAttempt(msgspec.Struct, frozen=True, tag=True):
     """The driver's request to join an attempt that has begun."""
 
@@ -104,7 +111,7 @@ AHEAD = Attempt(0)
 
 Order = RestoreAhead | BeginAttempt
 FromDriver = control.ToTask | Welcome | JoinRefused | Heartbeat | Order
-FromWorker = control.ToMaster | Join | Heartbeat | RestoredAhead
+FromWorker = control.ToMaster | Join | Heartbeat | RestoredAhead | Left
 
 CONTROL_VERSION = b"\x02"
 MAX_MESSAGE_BYTES = 256 << 20

@@ -21,6 +21,7 @@ from rheos.runtimes.continuous.control import (
     Heartbeat,
     Join,
     JoinRefused,
+    Left,
     Order,
     RestoredAhead,
     Welcome,
@@ -83,7 +84,7 @@ class ControlClient:
             raise self._failure
         return self._answer
 
-    def send(self, message: control.ToMaster | RestoredAhead) -> None:
+    def send(self, message: control.ToMaster | RestoredAhead | Left) -> None:
         """Send a message to the driver. Only the main thread may call it."""
         self._outbox.send(framed(self._token, message))
 

@@ -24,6 +24,7 @@ from rheos.runtimes.continuous.control import (
     Heartbeat,
     Join,
     JoinRefused,
+    Left,
     Order,
     RestoredAhead,
     Welcome,
@@ -69,7 +70,7 @@ _LOST_AFTER_HEARTBEATS = 4
 the new task is taken for a speculative copy."""
 
 
-FromServer: TypeAlias = control.ToMaster | AllJoined | Silent | RestoredAhead
+FromServer: TypeAlias = control.ToMaster | AllJoined | Silent | RestoredAhead | Left
 
 
 class ControlServer:

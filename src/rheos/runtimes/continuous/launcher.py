@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pyspark import SparkContext
 
-from rheos.core.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
+from rheos.core.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning, SlotsLeft
 from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.connectors.contract import Split
 from rheos.core.errors import (
@@ -32,6 +32,7 @@ from rheos.core.protocol.wire import TOKEN_BYTES
 from rheos.runtimes.continuous.control import (
     AHEAD,
     BeginAttempt,
+    Left,
     RestoreAhead,
     RestoredAhead,
     wait_ms,
@@ -129,6 +130,8 @@ class SparkLauncher:
         self._stages = 0
         """Number of stages started so far."""
         self._attempt: Attempt | None = None
+        self._remaining: set[int] = set()
+        """Subtasks of the attempt that have not reported that they have left."""
         self._joined = False
         self._silent = False
         """Whether a worker of the attempt was abandoned. It receives no request to leave."""
@@ -149,6 +152,7 @@ class SparkLauncher:
         stage = self._take_ahead(parallelism)
         payload = b"" if stage else self._payload(attempt, restore, parallelism)
         self._attempt = attempt
+        self._remaining = set(range(parallelism))
         self._joined = self._silent = self._cancelled = False
         self._join_by = time.monotonic() + _JOIN_WITHIN_S
         self._cancel_at = None
@@ -276,6 +280,8 @@ class SparkLauncher:
                 case RestoredAhead():
                     if self._ahead is not None:
                         self._ahead.restored(message.subtask, message.checkpoint)
+                case Left():
+                    events.extend(self._note_departure(message))
                 case AllJoined(attempt=attempt) if attempt == AHEAD:
                     if self._ahead is not None:
                         self._ahead.state = SlotsState.READY
@@ -307,6 +313,13 @@ class SparkLauncher:
             events.append(AttemptEnded(ended))
         events.extend(self._watch())
         return events
+
+    def _note_departure(self, message: Left) -> list[LauncherEvent]:
+        """Note that a slot of an attempt that was requested to stop has left."""
+        if message.attempt != self._attempt or self._cancel_at is None or not self._remaining:
+            return []
+        self._remaining.discard(message.subtask)
+        return [] if self._remaining else [SlotsLeft(message.attempt)]
 
     def _ahead_failed(self, error: RheosError | None) -> None:
         """Release the waiting slots. The next attempt starts new ones."""

@@ -28,7 +28,7 @@ from rheos.core.task.engine import Lifecycle, SubtaskEngine
 from rheos.core.task.prepared_slot import PreparedSlot
 from rheos.core.task.slot import Deployment, open_slot
 from rheos.core.version import VERSION
-from rheos.runtimes.continuous.control import AHEAD, Join, JoinRefused, Welcome
+from rheos.runtimes.continuous.control import AHEAD, Join, JoinRefused, Left, Welcome
 from rheos.runtimes.continuous.control_client import ControlClient
 from rheos.runtimes.continuous.framed_transport import CONNECTIONS_BY_PEER, FramedTransport
 from rheos.runtimes.continuous.local_transport import LocalTransport
@@ -252,7 +252,7 @@ def _run_slot(
     process = ProcessMetrics()
     thread = OwnThreadTime()
     samples = _Samples(subtask, waker)
-    replaced = False
+    replaced = was_stopped = False
     try:
         engine = open_slot(
             deployment,
@@ -273,7 +273,7 @@ def _run_slot(
         # again.
         gc.freeze()
         collect_seldom()
-        replaced = _loop(engine, transport, client, samples, logs)
+        replaced = was_stopped = _loop(engine, transport, client, samples, logs)
         engine.report_progress()
     except Exception as error:
         replaced = isinstance(error, TransportError)  # Another slot has gone.
@@ -286,11 +286,13 @@ def _run_slot(
         process.close()
         thread.close()
         samples.close()
-        _leave(io, engine, replaced)
+        has_closed = _leave(io, engine, replaced)
+    if has_closed and was_stopped:
+        client.send(Left(deployment.attempt, subtask))  # The end of its process takes longer.
 
 
-def _leave(io: ThreadedIo, engine: SubtaskEngine | None, replaced: bool) -> None:
-    """End the slot's pending work, then close its operators.
+def _leave(io: ThreadedIo, engine: SubtaskEngine | None, replaced: bool) -> bool:
+    """End the slot's pending work, then close its operators. Return whether they are closed now.
 
     The next attempt cannot start before this slot is free. So a replaced slot does not wait for a
     snapshot or a commit: they end by themselves, or with the process, as they do in a frozen worker.
@@ -299,7 +301,7 @@ def _leave(io: ThreadedIo, engine: SubtaskEngine | None, replaced: bool) -> None
     if io.close(_REPLACED_WAITS_S if replaced else None):
         if engine is not None:
             close_logged(engine.close)
-        return
+        return True
 
     def close() -> None:
         io.close()
@@ -307,6 +309,7 @@ def _leave(io: ThreadedIo, engine: SubtaskEngine | None, replaced: bool) -> None
             close_logged(engine.close)
 
     threading.Thread(target=close, name="rheos-leaving", daemon=True).start()
+    return False
 
 
 class _Samples:

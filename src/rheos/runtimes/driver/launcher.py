@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from rheos.core.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
+from rheos.core.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning, SlotsLeft
 from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.connectors.contract import Split
 from rheos.core.plan.physical import PhysicalPlan
@@ -14,13 +14,14 @@ from rheos.core.protocol.ids import Attempt, OperatorId
 from rheos.core.task.slot import Deployment
 from rheos.runtimes.job import JobConfig
 
-LauncherEvent: TypeAlias = ToMaster | AttemptRunning | AttemptLost | AttemptEnded
+LauncherEvent: TypeAlias = ToMaster | AttemptRunning | AttemptLost | SlotsLeft | AttemptEnded
 
 
 class Launcher(Protocol):
     """An executor of the subtasks of one attempt at a time, and of its messages. For the master only.
     Every launched attempt ends with exactly one AttemptEnded: after a stop, a failure, or the end of
-    all its subtasks. It is the attempt's last event, and follows when nothing of the attempt runs."""
+    all its subtasks. It is the attempt's last event, and follows when nothing of the attempt runs.
+    SlotsLeft may precede it."""
 
     def free_slots(self) -> int:
         """Return the number of subtasks that can start now, without waiting."""
