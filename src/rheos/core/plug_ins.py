@@ -38,6 +38,8 @@ class Registration:
     """Modules of the client library. `client` returns the first one."""
     install: str = ""
     """Argument for `pip install` that installs these modules, such as `rheos[kafka]`."""
+    imports: Sequence[str] = ()
+    """Slow modules of other packages that are imported when the plug-in is first used."""
     docs: str = ""
     """Documentation page: a path below `docs/`, or a URL."""
 

@@ -26,7 +26,12 @@ class Engine:
 def test_only_a_replaced_slot_leaves_during_a_commit(replaced: bool) -> None:
     begun, goes_on, left = threading.Event(), threading.Event(), threading.Event()
     io = ThreadedIo(1, wake=lambda: None)
-    io.submit(lambda: (begun.set(), goes_on.wait()))
+
+    def commit() -> None:
+        begun.set()
+        goes_on.wait()
+
+    io.submit(commit)
     begun.wait()
     engine = Engine(goes_on)
     has_closed: list[bool] = []

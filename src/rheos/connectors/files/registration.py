@@ -11,6 +11,7 @@ CONNECTOR = ConnectorRegistration(
     sink="sink",
     deliveries={SinkGuarantee.EXACTLY_ONCE: ""},
     servers={"hadoop": "rheos.ops.servers.hadoop:HadoopCluster"},
+    imports=("fsspec",),
     docs="files.md",
 )
 

@@ -54,6 +54,7 @@ from rheos.runtimes.host.memory_room import memory_limit, oom_kills
 from rheos.runtimes.host.pickling import pack
 from rheos.runtimes.host.sockets import SocketFolder, in_folder
 from rheos.runtimes.job import JobConfig
+from rheos.runtimes.spark.client_modules import client_modules, import_ahead
 from rheos.runtimes.spark.jvm import check_application
 from rheos.runtimes.spark.session import is_local, single_threaded_workers
 from rheos.runtimes.spark.shipping import worker_error, worker_task
@@ -127,6 +128,8 @@ class SparkLauncher:
         """Newest request to restore state ahead, until it is carried out, with its parallelism."""
         self._has_imported = False
         """Whether the slots' processes have imported the program."""
+        self._client_modules: tuple[str, ...] = ()
+        """Modules that slots import before an attempt, if this driver waits for a job."""
         self._stages = 0
         """Number of stages started so far."""
         self._attempt: Attempt | None = None
@@ -228,6 +231,7 @@ class SparkLauncher:
             security=self._security,
             sockets=self._folder.path if self._folder else None,
             log_level=self._config.log_level,
+            client_modules=self._client_modules,
         )
         return pack(slot, plan.operators())
 
@@ -235,6 +239,7 @@ class SparkLauncher:
         """Let the slots start their processes and import the program, before the first attempt. For any
         thread. Raise the RheosError of a slot that cannot."""
         parallelism = self._plan.parallelism
+        self._client_modules = client_modules()
         payload = self._payload(Attempt(0), None, parallelism)
         errors: list[RheosError | None] = []
 
@@ -245,6 +250,7 @@ class SparkLauncher:
         # In a thread of its own, because Spark describes all later jobs of a thread by the last one.
         thread = threading.Thread(target=run, name="rheos-preparation", daemon=True)
         thread.start()
+        import_ahead(self._client_modules)  # The driver publishes output of some sinks.
         thread_ended(thread)
         if errors and errors[0] is not None:
             raise errors[0]

@@ -47,6 +47,7 @@ from rheos.runtimes.host.sockets import in_folder
 from rheos.runtimes.host.stack_sampler import StackSampler
 from rheos.runtimes.host.stores import open_store
 from rheos.runtimes.spark import job_files
+from rheos.runtimes.spark.client_modules import import_ahead
 
 _IO_THREADS = 2
 """Number of threads for the I/O of readers, snapshots, notifications and commits."""
@@ -74,6 +75,8 @@ class SlotJob:
     address that Spark advertises for its executor."""
     log_level: int | None
     """Minimum level of the worker's log records that go to the driver; None for none."""
+    client_modules: tuple[str, ...] = ()
+    """Modules that the slot imports before an attempt begins."""
 
 
 def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
@@ -116,6 +119,7 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
 
 def _prepared(slot: SlotJob, subtask: int) -> BegunSlot | None:
     """Restore checkpoints until the driver begins the attempt. Return None if it releases the slot."""
+    import_ahead(slot.client_modules)
     awake = threading.Event()
     zmq_context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
     client = _client(slot, subtask, "", zmq_context, awake.set)
@@ -161,7 +165,7 @@ def _with_local_files(deployment: Deployment) -> Deployment:
 
 def prepare(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
     """Import everything that the job needs on this worker, without running it. Yield nothing."""
-    _unpacked(payload)
+    import_ahead(_unpacked(payload).client_modules)
     yield from ()
 
 
