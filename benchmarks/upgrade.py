@@ -13,23 +13,31 @@ Parts follow one another, in seconds since the log named the successor:
 
 The pause is the time between the last file of the old program and the first one of the new program. It
 contains the interval of half a second that passes between any two files.
+
+A timeline follows, from the protocol traces of both drivers. It has the milliseconds of each step of
+the pause, from the barrier of the last checkpoint until output of the new program is committed.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from rheos.core.checkpoint.log import JobLog
 from rheos.core.checkpoint.log_entries import CheckpointCompleted, LogEntry, decode_entry
 from rheos.core.protocol.ids import JobId
+from rheos.ops.control.commands import JobClient
+from rheos.ops.control.registry import Registry
 from rheos.runtimes.host.stores import open_store
 
 JOB = """
@@ -72,9 +80,66 @@ class Driver:
                 env={**os.environ, "RHEOS_HOME": str(folder)},
             )
 
+    def trace(self) -> list[str]:
+        """Return the lines of its protocol trace; an empty list if it has ended."""
+        records = [each for each in Registry().records() if each.process.pid == self.process.pid]
+        return list(JobClient(records[0]).decisions()) if records else []
+
     def end(self) -> None:
         self.process.terminate()
         self.process.wait()
+
+
+class Step(NamedTuple):
+    """A step of a handover, and the line of a protocol trace that ends it."""
+
+    name: str
+    is_of_successor: bool
+    """Whether the successor writes the line, and not the incumbent."""
+    pattern: str
+
+
+STEPS = (
+    Step("the last checkpoint begins", False, r"TriggerCheckpoint"),
+    Step("its state is written", False, r"Acknowledge\(.*-> AppendLog"),
+    Step("the log names the successor", False, r"LogAppended\("),
+    Step("its output is committed", False, r"Z HANDING_OVER"),
+    Step("all slots have left", False, r"SlotsLeft\(|AttemptEnded\("),
+    Step("the successor is notified", True, r"OtherGone\("),
+    Step("the log has the claim", True, r"RECOVERING +LogAppended\("),
+    Step("recovery is complete", True, r"Recovered\("),
+    Step("the slots are connected", True, r"AttemptRunning\("),
+    Step("the first checkpoint begins", True, r"TriggerCheckpoint"),
+    Step("its state is written", True, r"Acknowledge\(.*-> AppendLog"),
+    Step("the log has it", True, r"LogAppended\("),
+    Step("its output is committed", True, r"Committed\("),
+)
+"""Steps of a handover. After they are connected, the slots read the rest of the state and open sources
+and sinks. The first checkpoint waits for that."""
+
+
+def timeline(incumbent: Driver, successor: Driver) -> dict[str, float]:
+    """Return the milliseconds of each step of the last handover, numbered in order."""
+    traces = {False: incumbent.trace(), True: successor.trace()}
+    requests = [number for number, line in enumerate(traces[False]) if "after=HAND_OVER" in line]
+    place = {False: max(requests, default=0), True: 0}
+    steps: dict[str, float] = {}
+    before: datetime | None = None
+    for number, step in enumerate(STEPS):
+        lines = traces[step.is_of_successor]
+        found = [
+            at
+            for at in range(place[step.is_of_successor], len(lines))
+            if re.search(step.pattern, lines[at])
+        ]
+        if not found:
+            continue  # The trace of a driver that has ended is lost.
+        place[step.is_of_successor] = found[0] + 1
+        moment = datetime.fromisoformat(lines[found[0]].split(" ", 1)[0])
+        if before is not None:
+            steps[f"{number:2} {step.name}"] = (moment - before).total_seconds() * 1000
+        before = moment
+    return steps
 
 
 def until(condition: Callable[[], bool], *drivers: Driver) -> float:
@@ -109,11 +174,10 @@ def files(folder: Path) -> dict[Path, float]:
     return {path: path.stat().st_ctime for path in (folder / "out").glob("part-*")}
 
 
-def handover(folder: Path, wanted: str, command: list[str], old: Driver) -> dict[str, float]:
-    """Return the seconds of each part of one handover. `wanted` is how the new driver is recognised."""
+def handover(folder: Path, new: Driver, old: Driver) -> dict[str, float]:
+    """Return the seconds of each part of one handover, which the command `new` requests."""
     first = newest(folder)
     assert first is not None
-    new = Driver(folder, wanted, *command)
     try:
         named: list[LogEntry] = []
 
@@ -138,45 +202,49 @@ def handover(folder: Path, wanted: str, command: list[str], old: Driver) -> dict
         return {**{part: moment - named_s for part, moment in at.items()}, "pause": pause}
     except BaseException:
         print(new.output.read_text(), old.output.read_text(), file=sys.stderr)
-        new.end()
         raise
-    finally:
-        drivers.append(new)
+
+
+class Handover(NamedTuple):
+    parts: dict[str, float]
+    """Seconds of each part."""
+    steps: dict[str, float]
+    """Milliseconds of each step."""
 
 
 drivers: list[Driver] = []
 
 
-def run_once(folder: Path, mb: float, rate: int, back: bool) -> tuple[list[dict[str, float]], float]:
-    """Return the parts of the handovers, and the megabytes of state."""
+def begin(folder: Path, name: str, *command: str) -> Driver:
+    """Start a driver, which `run_once` ends."""
+    drivers.append(Driver(folder, name, *command))
+    return drivers[-1]
+
+
+def run_once(folder: Path, mb: float, rate: int, back: bool) -> tuple[list[Handover], float]:
+    """Return the handovers, and the megabytes of state."""
+    os.environ["RHEOS_HOME"] = str(folder)
     keys = max(1_000, int(mb * 1e6 / _BYTES_PER_KEY))
     (folder / "job.py").write_text(JOB)
     (folder / "job_v2.py").write_text(JOB)
     try:
         if mb:
-            fills = Driver(folder, "fills", "run", "job.py", str(keys), "old", "0")
-            drivers.append(fills)
+            fills = begin(folder, "fills", "run", "job.py", str(keys), "old", "0")
             until(lambda: state_mb(folder) >= 0.95 * mb, fills)
             fills.end()
         before = len(files(folder))
-        old = Driver(folder, "old", "run", "job.py", str(keys), "old", str(rate))
-        drivers.append(old)
+        old = begin(folder, "old", "run", "job.py", str(keys), "old", str(rate))
         until(lambda: len(files(folder)) >= before + 8, old)
-        command = [
-            "upgrade",
-            "orders",
-            "job_v2.py",
-            "--keep",
-            "10m" if back else "0s",
-            str(keys),
-            "new",
-            str(rate),
-        ]
-        parts = [handover(folder, "new", command, old)]
+        # It is kept so that its trace can be read.
+        command = ["upgrade", "orders", "job_v2.py", "--keep", "10m", str(keys), "new", str(rate)]
+        new = begin(folder, "new", *command)
+        parts = handover(folder, new, old)
+        handovers = [Handover(parts, timeline(old, new))]
         if back:
             time.sleep(3)
-            parts.append(handover(folder, "back", ["rollback", "orders"], old))
-        return parts, state_mb(folder)
+            parts = handover(folder, begin(folder, "back", "rollback", "orders"), old)
+            handovers.append(Handover(parts, timeline(new, old)))
+        return handovers, state_mb(folder)
     finally:
         for driver in drivers:
             driver.end()
@@ -198,12 +266,20 @@ def main() -> None:
     print(
         f"{given.times} times, {size_mb:,.0f} MB of state, parallelism 2; seconds since the log named"
     )
-    print("the successor, median (least to most)")
+    print("the successor, and milliseconds of each step, median (least to most)")
     for number, name in enumerate(["upgrade", "rollback"][: len(runs[0][0])]):
-        for part in runs[0][0][number]:
-            seconds = [parts[number][part] for parts, _ in runs]
-            span = f"{statistics.median(seconds):6.2f} ({min(seconds):.2f} to {max(seconds):.2f})"
-            print(f"  {name:<10}{part:<12}{span}")
+        handovers = [each[number] for each, _ in runs]
+        for part in handovers[0].parts:
+            print(f"  {name:<10}{part:<32}{spread([each.parts[part] for each in handovers], 2)}")
+        for step in handovers[0].steps:
+            known = [each.steps[step] for each in handovers if step in each.steps]
+            print(f"  {name:<10}{step:<32}{spread(known, 0)}")
+
+
+def spread(values: list[float], digits: int) -> str:
+    """Return the median, the least and the most of some values."""
+    median, least, most = statistics.median(values), min(values), max(values)
+    return f"{median:8.{digits}f} ({least:.{digits}f} to {most:.{digits}f})"
 
 
 if __name__ == "__main__":
