@@ -89,6 +89,7 @@ STREAMS = {
     "purchases": "Purchase",
     "labels": "Label",
 }
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TYPES = {each.__name__: each for each in (int, float, bool, bytes, date, datetime)}
 
 
@@ -217,7 +218,16 @@ def example_names(example: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
     for features, key in (("user_spend", "user"), ("shop_risk", "shop")):
         amounts = names["purchases"].select(key, "bought_at", **{f"of_{key}": "amount"})
         names[features] = rh.ml.features(features, amounts, key)
-    return names
+    return {**names, **_compared_features()}
+
+
+def _compared_features() -> dict[str, Any]:
+    """Return an answer of serving, its training row, and their comparison."""
+    row = {"user": "ada", "total": 3, "user_spend_at": NOON, "asked_at": NOON}
+    training = pa.Table.from_pylist([row])
+    served = pa.Table.from_pylist([{**row, "user_spend_status": "fresh"}])
+    compared = rh.ml.compare_features(served, training, name="user_spend", keys="user")
+    return {"served": served, "training": training, "comparison": compared}
 
 
 def _functions(records: dict[str, type]) -> dict[str, Any]:

@@ -507,6 +507,28 @@ def servers(
     raise typer.Exit(serve(name, port, data))
 
 
+@app.command(name="check-features")
+def check_features(
+    served: Annotated[str, typer.Argument(help="Parquet file or folder with recorded answers.")],
+    training: Annotated[str, typer.Argument(help="Parquet file or folder with training rows.")],
+    keys: Annotated[str, typer.Option(help="Key columns, separated by commas.")],
+    tolerance: Annotated[
+        str,
+        typer.Option(help="Time until values can be served: newer versions may differ, such as 10s."),
+    ] = "0s",
+    relative: Annotated[
+        float, typer.Option(min=0, help="Relative difference of floats that counts as equal.")
+    ] = 0.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare what serving returned with the training rows at the same moments.
+
+    The exit status is 1 if an answer differs."""
+    from rheos.cli.check_features import check_features as check
+
+    raise typer.Exit(check(served, training, keys, tolerance, relative, as_json))
+
+
 @app.command()
 def connectors(
     name: Annotated[

@@ -210,6 +210,7 @@ wait await_termination result: .execute(...) has waited; .execute_async(...) ret
 """,
     "handle": """
 await_termination result join wait_until_finish wait_until_ready block get_job_execution_result process_all_available get: .wait()
+stop_with_savepoint: .stop()
 kill terminate abort close: .cancel(), or .stop() after a savepoint
 trigger_savepoint create_savepoint: .savepoint()
 last_progress recent_progress get_metrics: .metrics()
