@@ -28,7 +28,7 @@ class CallStatements:
         self.emitted = emitted
 
     def write(self, node: ast.Call) -> None:
-        """Write the call. Raise CannotCompile if it is none of these."""
+        """Write the call. Raise CannotCompile for any other call."""
         match node:
             case ast.Call(func=ast.Attribute(value=of, attr="clear"), args=[], keywords=[]):
                 declared = self.scope.state(of)
