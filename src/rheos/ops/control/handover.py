@@ -165,10 +165,25 @@ def roll_back(wanted: str, keep_s: float) -> str:
     """
     running = find_running(wanted)
     kept = kept_driver(running.key, running)
-    owner = JobClient(kept).ask(GetSuccession()).owner
+    owner = _kept_ready(JobClient(kept), running)
     JobClient(running, _HAND_OVER_WITHIN_S).ask(HandoverRequest(successor=owner, keep_s=keep_s))
     JobClient(kept).ask(TakeJob())
     return str(kept.process)
+
+
+def _kept_ready(kept: JobClient, running: JobRecord) -> str:
+    """Return the id of a driver that was kept ready, when its slots have restored a recent checkpoint
+    (UP10). Meanwhile the job continues."""
+    began = time.monotonic()
+    is_announced = False
+    while True:
+        answer = kept.ask(GetSuccession())
+        if answer.is_prepared or time.monotonic() - began > _PREPARED_WITHIN_S:
+            return answer.owner
+        if not is_announced:
+            is_announced = True
+            _say(f"waiting until the earlier program has restored the state of {running.job!r}")
+        time.sleep(_LOOK_S)
 
 
 def kept_driver(key: JobKey, running: JobRecord) -> JobRecord:
