@@ -146,7 +146,7 @@ def registry_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     start no JVM."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RHEOS_HOME", str(tmp_path_factory.mktemp("rheos-home")))
-        patch.setattr(early_start, "start", lambda program, runtime, master: None)
+        patch.setattr(early_start, "start", lambda *given, **named: None)
         yield
 
 

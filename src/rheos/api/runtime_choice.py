@@ -70,6 +70,10 @@ class RuntimeChoice:
                 f"--for is a length of virtual time; the {self.name} runtime uses real time",
                 hint="add --runtime simulated; to end a running job, use `rheos stop --drain`",
             )
+        if config.spark is None:
+            from rheos.runtimes.spark import early_start
+
+            early_start.start_for_job(self.name, config.master)
         from rheos.ops.control.controlled_jobs import ControlledRuntime
 
         module, runtime_class = _MODULES[self.name]

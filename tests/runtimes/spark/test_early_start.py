@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 from pyspark import SparkConf
 
+from rheos.api.overrides import Overrides
+from rheos.api.runtime_choice import RuntimeChoice
 from rheos.core.errors import ConfigurationError
+from rheos.core.protocol.ids import JobId
+from rheos.runtimes.job import JobConfig
 from rheos.runtimes.spark import early_start
-from rheos.runtimes.spark.jvm_options import OPTIONS
+from rheos.runtimes.spark.jvm_options import OPTIONS, surroundings
 
 SETTINGS = {"spark.driver.memory": "1g", OPTIONS: "-XX:SharedArchiveFile=classes.jsa"}
 START = early_start.start
@@ -27,9 +31,10 @@ class Jvm:
 
     there: list[Jvm] = []
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], *, logs: bool) -> None:
         self.settings = settings
-        self.surroundings = early_start.surroundings()
+        self.logs = logs
+        self.surroundings = surroundings()
         self.became = "waits"
         self.there.append(self)
 
@@ -46,10 +51,10 @@ class Jvm:
 class Daemon:
     """Stand-in for the daemon's process."""
 
-    there: list[Daemon] = []
+    there: list[Any] = []
 
     def __init__(self) -> None:
-        self.surroundings = early_start.surroundings()
+        self.surroundings = surroundings()
         self.closed = False
         self.there.append(self)
 
@@ -180,7 +185,8 @@ def test_the_daemon_is_taken_over_and_kept_open() -> None:
 def test_a_daemon_of_another_environment_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     early_start.start(PROGRAM, "auto", "local")
     monkeypatch.setenv("A_WORD_OF", "the program")
-    assert early_start.take_daemon() is Daemon.there[1]
+    taken: Any = early_start.take_daemon()
+    assert taken is Daemon.there[1]
     assert [daemon.closed for daemon in Daemon.there] == [True, False]
 
 
@@ -203,20 +209,49 @@ def test_a_jvm_that_cannot_start_is_left_to_the_session(monkeypatch: pytest.Monk
     assert [jvm.became for jvm in Jvm.there] == ["killed"]
 
 
+@pytest.mark.parametrize("name", ["continuous", "batch"])
+def test_a_job_starts_both_once_before_its_runtime_is_imported(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(early_start, "_has_jvm", lambda: False)
+    for _ in range(2):
+        RuntimeChoice(name).make(JobConfig(job=JobId("j")), Overrides())
+    assert [jvm.logs for jvm in Jvm.there] == [False]
+    assert len(Daemon.there) == 1
+
+
+@pytest.mark.parametrize(
+    ("has_jvm", "config"),
+    [
+        (True, JobConfig(job=JobId("j"))),
+        (False, JobConfig(job=JobId("j"), spark=object())),
+        (False, JobConfig(job=JobId("j"), master="spark://host:7077")),
+    ],
+    ids=["a JVM", "a session", "a cluster"],
+)
+def test_a_job_starts_no_jvm_that_it_would_not_use(
+    monkeypatch: pytest.MonkeyPatch, has_jvm: bool, config: JobConfig
+) -> None:
+    monkeypatch.setattr(early_start, "_has_jvm", lambda: has_jvm)
+    RuntimeChoice("continuous").make(config, Overrides())
+    assert Jvm.there == []
+
+
 REAL = """
 import os
 os.environ["RHEOS_CLASS_ARCHIVE"] = "off"
 from rheos.runtimes.spark import early_start
-ahead.start("", "auto", "local")
-jvm, daemon = ahead._jvm, ahead._daemon
+early_start.start("", "auto", "local")
+jvm, daemon = early_start._jvm, early_start._daemon
 assert jvm is not None and daemon is not None
 
 from pyspark import SparkContext
 from rheos.connectors.spark.table_session import active_session
+from rheos.core.protocol.ids import JobId
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.spark.session import found_session, get_context, get_session
 from rheos.runtimes.spark.session import single_threaded_workers
-job = JobConfig(job="j")
+job = JobConfig(job=JobId("j"))
 context = get_context(job, slots=3)
 assert SparkContext._gateway.proc is jvm.process
 assert context.master == "local[3]"

@@ -30,6 +30,7 @@ _BEFOREHAND = (
 
 
 def import_beforehand() -> None:
+    gc.disable()  # Imports leave little garbage. Searching for it takes a tenth of their time.
     for module in _BEFOREHAND:
         # If an import fails here, it fails again in the worker, whose error reaches the user.
         with contextlib.suppress(Exception):
@@ -37,6 +38,7 @@ def import_beforehand() -> None:
     # A collection would write to pages that all workers share.
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def prefer_installed_pyspark() -> None:

@@ -1,10 +1,11 @@
 """Early start of the JVM of Spark's driver and of the daemon of its Python workers, while Python still
-imports the program's modules.
+imports modules.
 
 Each takes a second or two to start. So the command that runs a program starts them first, if the
-program will probably need them. The session that Rheos makes takes them over, if they have the settings
-that it needs. Otherwise they are killed, at the latest when the command ends. A program that makes a
-session of its own gets a JVM of its own.
+program will probably need them. If Python runs the program, `execute` starts them, before it imports
+the runtime and PySpark. The session that Rheos makes takes them over, if they have the settings that it
+needs. Otherwise they are killed, at the latest when the process ends. A program that makes a session of
+its own gets a JVM of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import shlex
 import signal
 import struct
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -51,8 +53,10 @@ _LOOK_EVERY_S = 0.01
 class _Jvm:
     """A JVM process that will report the port at which it listens."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], *, logs: bool) -> None:
+        """Start it. `logs` is whether the lines of its log go to the job's log instead of stderr."""
         self.settings = settings
+        self._logs = logs
         self.surroundings = surroundings()
         self._folder = OwnedFolder("rheos-jvm-")
         self._said = Path(self._folder.path, "gateway")
@@ -82,15 +86,14 @@ class _Jvm:
         threading.Thread(target=self._pass_on, name="rheos-jvm-stderr", daemon=True).start()
 
     def _pass_on(self) -> None:
-        """Forward the JVM's output once it is taken over: its log to the job's log, the rest
-        unchanged."""
+        """Forward the JVM's output once it is taken over."""
         assert self.process.stderr is not None
         sorted_lines = JvmLines()
         with self.process.stderr as lines:
             for line in lines:
                 self._heard.wait()
                 text = line.decode(errors="replace").rstrip("\n")
-                logged = sorted_lines.level(text)
+                logged = sorted_lines.level(text) if self._logs else None
                 if logged is not None:
                     LOGGER.log(*logged)
                 elif not note_exit(text):
@@ -138,10 +141,20 @@ _jvm: _Jvm | None = None
 _daemon: EarlyDaemon | None = None
 
 
-def start(program: str, runtime: str, master: str) -> bool:
-    """Start both for the program with this source, if it probably needs them, and return whether they
-    start. `runtime` and `master` are those of the command. If anything prevents it, the session reports
-    the reason later."""
+def start(program: str, runtime: str, master: str, *, logs: bool = True) -> bool:
+    """Start both if a program will probably need them.
+
+    If anything prevents it, the session reports the reason later.
+
+    Args:
+        program: Source of the program.
+        runtime: Runtime that the command names, or "auto".
+        master: Spark master that the command names, or "local".
+        logs: Whether the lines of the JVM's log go to the job's log instead of stderr.
+
+    Returns:
+        Whether they start.
+    """
     global _jvm, _daemon
     needs_none = runtime == "simulated" or _NEEDS_NONE.search(program) is not None
     another = any(name in os.environ for name in _ANOTHER)
@@ -153,10 +166,26 @@ def start(program: str, runtime: str, master: str) -> bool:
         # It may also be the JVM that writes the archive of Spark's classes. If that JVM is killed, it
         # writes none. If Python is killed in these seconds, the archive has few classes, and later
         # starts are slower.
-        _jvm = _Jvm(jvm_settings(require_java()))
+        _jvm = _Jvm(jvm_settings(require_java()), logs=logs)
         if workers_run_this_python():
             _daemon = EarlyDaemon()
     return _jvm is not None
+
+
+def start_for_job(runtime: str, master: str | None) -> None:
+    """Start both for a job of this runtime that is about to be submitted without a session. Do nothing
+    if they have started, or if this process has a JVM already."""
+    if _jvm is None and not _has_jvm():
+        start("", runtime, master or "local", logs=False)
+
+
+def _has_jvm() -> bool:
+    """Return whether PySpark has connected to a JVM. Do not import PySpark for that."""
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None
 
 
 def take_jvm(conf: SparkConf) -> JavaGateway | None:
