@@ -32,6 +32,7 @@ from rheos.runtimes.spark.jvm_options import (
     require_java,
     workers_run_this_python,
 )
+from rheos.runtimes.spark.numpy_arguments import check_without_testing
 
 T = TypeVar("T")
 
@@ -191,6 +192,8 @@ def _make(config: JobConfig, slots: int) -> SparkContext:
     if _daemon is not None:
         _daemon.close()
     _daemon = _started_daemon(conf, master) if workers_are_ours else None
+
+    check_without_testing()
 
     def make() -> SparkContext:
         gateway = None if submitted else early_start.take_jvm(conf)
