@@ -16,6 +16,7 @@ import argparse
 import ast
 import contextlib
 import io
+import linecache
 import re
 import tempfile
 from collections import Counter
@@ -65,12 +66,13 @@ class NotRun(Exception):  # noqa: N818 - it is no error that a job is not run
 
 def functions(file: Path) -> Iterator[Found]:
     """Return the functions that the programs of a page, or of an example, add to streams."""
-    nodes: list[tuple[Node, list[StreamType]]] = []
+    nodes: list[tuple[Node, Refusal | None]] = []
     add = Program.add
 
     def noted(program: Program, spec: Any, **options: Any) -> Node:
         node = add(program, spec, **options)
-        nodes.append((node, [program.type_of(port) for port in node.inputs]))
+        # Decided now, because a later program of the page may define the same names.
+        nodes.append((node, _refusal(node, [program.type_of(port) for port in node.inputs])))
         return node
 
     def refused(*_: Any, **__: Any) -> Any:
@@ -83,7 +85,7 @@ def functions(file: Path) -> Iterator[Found]:
     ):
         _run(file)
     seen = set()
-    for node, types in nodes:
+    for node, refusal in nodes:
         fn = getattr(node.spec, "fn", None)
         owner = fn if isinstance(fn, FunctionType) else type(fn)
         vectorised = node.spec.kind in _LEFT_OUT or isinstance(fn, KeyedBatchFunction)
@@ -92,7 +94,7 @@ def functions(file: Path) -> Iterator[Found]:
             continue
         seen.add((node.site.line, node.name, type(fn)))
         shown = str(file.relative_to(ROOT))
-        yield Found(shown, node.site.line, node.spec.kind, node.name, _refusal(node, types))
+        yield Found(shown, node.site.line, node.spec.kind, node.name, refusal)
 
 
 def _run(file: Path) -> None:
@@ -100,6 +102,7 @@ def _run(file: Path) -> None:
     parts = [(0, text)]
     if file.suffix == ".md":
         parts = [(text.count("\n", 0, found.start(1)), found[1]) for found in BLOCK.finditer(text)]
+        _keep_code_alone(file, parts)
     names: dict[str, Any] = {"__name__": "__main__", "__file__": str(file)}
     for above, code in parts:
         with contextlib.suppress(SyntaxError):
@@ -110,9 +113,23 @@ def _run(file: Path) -> None:
                     exec(compile(module, str(file), "exec", dont_inherit=True), names)
 
 
+def _keep_code_alone(file: Path, parts: list[tuple[int, str]]) -> None:
+    """Let `inspect` find the programs of a page at their lines, and nothing else: a page as a whole is
+    not Python, so no source of a lambda would be found in it."""
+    lines = ["\n"] * (file.read_text().count("\n") + 1)
+    for above, code in parts:
+        with contextlib.suppress(SyntaxError):
+            ast.parse(code)
+            own = code.splitlines(keepends=True)
+            lines[above : above + len(own)] = own
+    linecache.cache[str(file)] = (len(lines), None, lines, str(file))
+
+
 def _refusal(node: Node, types: list[StreamType]) -> Refusal | None:
     spec = node.spec
     if isinstance(spec, MapSpec | FilterFunctionSpec | CallSpec):
+        if spec.automatic is None:
+            return Refusal(f"functions of {spec.kind} that return several values are not compiled")
         return spec.automatic if isinstance(spec.automatic, Refusal) else None
     if not isinstance(spec, ProcessSpec):
         return Refusal(f"functions of {spec.kind} are not compiled", node.site)

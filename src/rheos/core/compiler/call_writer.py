@@ -76,6 +76,8 @@ class CallWriter:
             return self._inlined(called, node)
         if field_kinds(called) is not None:
             return self.records.create(called, node)
+        if called is timedelta:
+            return self.operators.times.create(node)
         if node.keywords or called is MISSING:
             raise self._uncalled(node)
         if _is_duration(called) and len(node.args) == 1:
@@ -90,6 +92,8 @@ class CallWriter:
                 raise self._uncalled(node)
             return made
         value = self.value(node.args[0])
+        if called is abs and value.kind == "duration":
+            return self.operators.times.absolute(value, node.lineno)
         if value.kind not in ("int", "float", "bool"):
             made = self.python.called(called, [value], node.lineno)
             if made is None:
@@ -143,7 +147,7 @@ class CallWriter:
             made = self.python.called(called, values, node.lineno)
             if made is not None:
                 return made
-        if len(kinds) > 1 or not kinds <= {"int", "float", "bool"}:
+        if len(kinds) > 1 or not kinds <= {"int", "float", "bool", "moment", "duration"}:
             shown = ", ".join(value.shown for value in values)
             raise CannotCompile(f"{ast.unparse(node.func)} of {shown} cannot be compiled", node.lineno)
         for value in values:

@@ -55,7 +55,7 @@ class Conditions:
         match value.kind:
             case "bool":
                 code = value.code
-            case "int":
+            case "int" | "duration":
                 code = f"{value.code} != 0"
             case "float":
                 code = f"{value.code} != 0.0"

@@ -10,6 +10,7 @@ import operator
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ DTYPES: dict[Kind, Any] = {
     "bool": np.bool_,
     "str": np.int64,
     "moment": np.int64,
+    "duration": np.int64,
 }
 
 MISSING = object()
@@ -130,6 +132,8 @@ def constant_of(given: Any, texts: StringCodes, line: int) -> Value:
     """Return a constant as a value. Raise CannotCompile if compiled code does not support it."""
     kind = KINDS.get(type(given))
     match kind:
+        case None if (time := _time_constant(given)) is not None:
+            return time
         case None:
             raise CannotCompile(
                 f"{given!r} cannot be compiled: values are int, float, bool and str", line
@@ -143,6 +147,18 @@ def constant_of(given: Any, texts: StringCodes, line: int) -> Value:
     if kind == "float" and not math.isfinite(given):
         return Value(kind, str(given))
     return Value(kind, f"({given!r})")
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _time_constant(given: Any) -> Value | None:
+    """Return the value of a datetime in UTC, or of a timedelta; None for other objects."""
+    if type(given) is datetime and given.tzinfo is UTC:
+        return Value("moment", f"({(given - _EPOCH) // timedelta(microseconds=1)})")
+    if type(given) is timedelta and (whole := given // timedelta(microseconds=1)) in BITS_64:
+        return Value("duration", f"({whole})")
+    return None
 
 
 @dataclass(frozen=True, eq=False)

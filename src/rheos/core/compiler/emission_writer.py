@@ -111,15 +111,14 @@ class EmittedRecords:
                 variable = self.scope.types[part.id]
                 return variable.column if variable.kind == "other" else None
             return None
-        plain = found.kind == "other" or found.kind == kind_of_column(field.type) == "str"
+        same = found.kind == kind_of_column(field.type)
+        plain = found.kind == "other" or (same and found.kind in ("str", "moment", "duration"))
         return found.column if plain else None
 
     def _fitting(self, value: Value, field: pa.Field, line: int) -> Kind:
         kind = kind_of_column(field.type)
         if pa.types.is_uint64(field.type):
             kind = "int"
-        if field.type == pa.timestamp("us", "UTC"):
-            kind = "moment"
         if value.kind == "none":
             if not field.nullable:
                 raise CannotCompile(f"field {field.name!r} should be {field.type}, but is None", line)

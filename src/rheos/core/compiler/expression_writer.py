@@ -17,6 +17,7 @@ from rheos.core.compiler.python_expressions import PythonExpressions
 from rheos.core.compiler.record_writer import RecordWriter
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.table_writer import ConstantTables
+from rheos.core.compiler.time_arithmetic import TimeArithmetic
 from rheos.core.compiler.values import CannotCompile, Value
 from rheos.core.compiler.writer import Writer
 from rheos.core.graph.compilation import MethodText
@@ -36,8 +37,9 @@ class Expressions:
         self.out = writer
         self.scope = scope
         self.names = NameResolver(scope, around)
-        self.python = PythonExpressions(writer, self.value)
-        self.operators = Operators(writer, self.python)
+        self.python = PythonExpressions(writer, self.value, lambda *given: self.moments.format(*given))
+        self.times = TimeArithmetic(writer, self.value)
+        self.operators = Operators(writer, self.python, self.times)
         self.tables = ConstantTables(writer, scope, self.names, self.value)
         self.records = RecordWriter(writer, scope, self.operators, self.value)
         self.moments = MomentWriter(writer, scope, self.names, self.operators, self.value)

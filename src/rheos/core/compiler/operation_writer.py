@@ -22,8 +22,9 @@ def write_operation(
         line: Line of the user's file that an error names.
     """
     for operand in operands:
-        if operand.kind in ("moment", "record"):
-            hint = "use its fields" if operand.kind == "record" else "call its strftime"
+        if operand.kind in ("moment", "duration", "record"):
+            hints = {"record": "use its fields", "moment": "call its strftime"}
+            hint = hints.get(operand.kind, "call its total_seconds")
             name = PYTHON_NAMES[operand.kind]
             raise CannotCompile(f"{name} as a whole cannot be compiled", line, hint)
     operation = ScalarOperation(

@@ -184,6 +184,15 @@ def _microseconds(timestamp: float) -> int:
     return (datetime.fromtimestamp(timestamp, UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
+def _duration(**parts: float) -> int:
+    """Return a timedelta, as compiled code stores it."""
+    return timedelta(**parts) // timedelta(microseconds=1)
+
+
+def _span(microseconds: int) -> timedelta:
+    return timedelta(microseconds=microseconds)
+
+
 def _moment(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 
@@ -199,6 +208,8 @@ _NAMES = {
     "math": math,
     "microseconds": _microseconds,
     "moment": _moment,
+    "duration": _duration,
+    "span": _span,
     "format_moment": _format_moment,
     "raise_error": _raise_error,
     "unpack": _unpack,

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from rheos.core.compiler.python_expressions import PythonExpressions
+from rheos.core.compiler.time_arithmetic import TimeArithmetic
 from rheos.core.compiler.values import TOO_LARGE, TOO_LARGE_HINT, CannotCompile, Value
 from rheos.core.compiler.writer import Writer
 
@@ -35,8 +36,9 @@ NATIVE = (
 class Operators:
     """A writer of operators. Python evaluates those that have no machine code for their operands."""
 
-    def __init__(self, out: Writer, python: PythonExpressions) -> None:
+    def __init__(self, out: Writer, python: PythonExpressions, times: TimeArithmetic) -> None:
         self.out = out
+        self.times = times
         self.python = python
 
     # --- arithmetic -----------------------------------------------------------------------------------
@@ -52,6 +54,9 @@ class Operators:
             found = self.python.power(left, right, operand, line)
         else:
             found = self.python.binary(left, symbol, right, line)
+        if found is not None:
+            return found
+        found = self.times.binary(left, op, right, line)
         if found is not None:
             return found
         wrong = not {left.kind, right.kind} <= {"int", "float", "bool"}
@@ -94,6 +99,9 @@ class Operators:
 
     def unary(self, value: Value, node: ast.UnaryOp) -> Value:
         """Write `-`, `+` or `~` of a value."""
+        found = self.times.unary(value, node)
+        if found is not None:
+            return found
         if value.kind not in ("int", "float", "bool"):
             raise CannotCompile(f"{ast.unparse(node)} of {value.shown} raises a TypeError", node.lineno)
         self.require_value(value, node.lineno, f"TypeError: {ast.unparse(node)} of None")
@@ -140,8 +148,8 @@ class Operators:
         if "none" in (left.kind, right.kind) and equality:
             other = left if right.kind == "none" else right
             return f"{'' if symbol == '==' else 'not '}{other.null or 'False'}"
-        moments = left.kind == right.kind == "moment"
-        numbers = moments or {left.kind, right.kind} <= {"int", "float", "bool"}
+        times = left.kind == right.kind and left.kind in ("moment", "duration")
+        numbers = times or {left.kind, right.kind} <= {"int", "float", "bool"}
         if not (numbers or equality):
             found = self.python.binary(left, symbol, right, node.lineno)
             if found is not None:

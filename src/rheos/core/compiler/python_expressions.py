@@ -31,11 +31,19 @@ class StringList:
 
 
 class PythonExpressions:
-    """A writer of such expressions. `value` writes the operands."""
+    """A writer of such expressions."""
 
-    def __init__(self, out: Writer, value: Callable[[ast.expr], Value]) -> None:
+    def __init__(
+        self,
+        out: Writer,
+        value: Callable[[ast.expr], Value],
+        format_time: Callable[[Value, str, int], Value],
+    ) -> None:
+        """Create the writer. `value` writes operands. `format_time` writes the string of a datetime in
+        a format, at a line."""
         self._out = out
         self._value = value
+        self._format_time = format_time
 
     def binary(self, left: Value, symbol: str, right: Value, line: int) -> Value | None:
         """Write an operator. Return None if Python need not evaluate it for these operands."""
@@ -64,6 +72,8 @@ class PythonExpressions:
                 case ast.FormattedValue(value=given, conversion=conversion, format_spec=spec):
                     value = self._value(given)
                     text = self._check_format(value, conversion, spec, node.lineno)
+                    if value.kind == "moment" and conversion == -1:
+                        value, text = self._format_time(value, text, node.lineno), ""
                     name = ast.Name(f"a{len(operands)}", ast.Load())
                     operands.append(value)
                     spelt = ast.JoinedStr([ast.Constant(text)]) if text else None
@@ -87,6 +97,8 @@ class PythonExpressions:
             )
         if text and (value.null or value.kind == "none") and conversion == -1:
             raise CannotCompile(f"the format {text!r} of {value.shown} cannot be compiled", line)
+        if value.kind == "moment":
+            return text
         sample = SAMPLES.get(value.kind, None)
         try:
             format(sample if conversion == -1 else "a", text)

@@ -290,14 +290,14 @@ class MethodScope:
         return Value(kind, out.held(f"{out.parameter(f'k{at}', Parameter('key', str(at), kind))}[i]"))
 
     def read_field(self, out: Writer, field: RecordField) -> Value:
-        if field.kind == "other":
-            return Value("other", "0", "", field.column)
         number = list(self.fields.values()).index(field)
-        column = out.parameter(f"c{number}", Parameter("column", field.column, field.kind))
         null = ""
         if field.nullable:
             nulls = out.parameter(f"n{number}", Parameter("nulls", field.column, "bool"))
             null = out.held(f"{nulls}[i]")
+        if field.kind == "other":
+            return Value("other", "0", null, field.column)
+        column = out.parameter(f"c{number}", Parameter("column", field.column, field.kind))
         return Value(field.kind, out.held(f"{column}[i]"), null)
 
     def of_instance(self, name: str) -> Any:

@@ -8,19 +8,36 @@ from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
-Kind: TypeAlias = Literal["int", "float", "bool", "str", "none", "moment", "record", "other"]
-"""Kinds of values. "moment" is a datetime in UTC, "record" a dataclass, and "other" a column that code
-only passes on to an output."""
+Kind: TypeAlias = Literal[
+    "int", "float", "bool", "str", "none", "moment", "duration", "record", "other"
+]
+"""Kinds of values. "moment" is a datetime in UTC, "duration" a timedelta, "record" a dataclass, and
+"other" a column that code only passes on to an output."""
 
 KINDS: dict[type, Kind] = {int: "int", float: "float", bool: "bool", str: "str", type(None): "none"}
 
 PYTHON_NAMES: dict[Kind, str] = {
     "int": "int", "float": "float", "bool": "bool", "str": "str", "none": "None",
-    "moment": "datetime", "record": "a dataclass", "other": "a column",
+    "moment": "datetime", "duration": "timedelta", "record": "a dataclass", "other": "a column",
 }  # fmt: skip
 
-ZEROS: dict[Kind, str] = {"int": "0", "float": "0.0", "bool": "False", "str": "-1", "moment": "0"}
+ZEROS: dict[Kind, str] = {
+    "int": "0",
+    "float": "0.0",
+    "bool": "False",
+    "str": "-1",
+    "moment": "0",
+    "duration": "0",
+}
 """Initial content of a variable without a value."""
+
+TIME_TYPES: dict[pa.DataType, Kind] = {
+    pa.timestamp("us", "UTC"): "moment", pa.duration("us"): "duration",
+}  # fmt: skip
+"""Types of columns whose values are microseconds."""
+
+EXACT_INTEGERS = 1 << 53
+"""Bound up to which integers are exact as floats."""
 
 BITS_64 = range(-(1 << 63), 1 << 63)
 TOO_LARGE = "an integer that exceeds the 64 bits of compiled functions"
@@ -123,4 +140,4 @@ def kind_of_column(kind: pa.DataType) -> Kind:
         return "str"
     if types.is_dictionary(kind) and kind_of_column(kind.value_type) == "str":
         return "str"
-    return "other"
+    return TIME_TYPES.get(kind, "other")

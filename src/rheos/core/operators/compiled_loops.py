@@ -92,6 +92,8 @@ class LoopInputs:
         """Return the values of a column in the representation that loops have for this kind."""
         if kind == "str":
             return self._texts.of_column(column)
+        if kind in ("moment", "duration"):
+            column = column.cast(pa.int64())
         if column.null_count:
             column = column.fill_null(False if kind == "bool" else 0)
         values = column.to_numpy(zero_copy_only=False)
