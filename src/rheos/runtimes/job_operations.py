@@ -195,13 +195,10 @@ _WHERE = "Condition: comparisons with constants, joined by AND, such as 'n >= 10
 _CHECKPOINT = Argument("Number of the checkpoint to read.", default="the newest")
 
 
-class ReadView(DriverOperation["ViewPage"], frozen=True):
-    """Read rows of a materialized view. All are of one checkpoint. With --key, it reads one row.
-    Otherwise it reads a page of all rows, with a token for the next page."""
+class _ReadTable(DriverOperation["ViewPage"], frozen=True, kw_only=True):
+    """Base of the reads of a table of a checkpoint."""
 
-    name = "view"
     role = Role.READ
-    view: Annotated[str, Argument("Name of the view.", positional="VIEW")]
     key: Annotated[str, Argument(_KEY)] | None = None
     where: Annotated[str, Argument(_WHERE)] | None = None
     columns: Annotated[str, Argument("Columns, separated by commas.", default="all")] | None = None
@@ -216,6 +213,20 @@ class ReadView(DriverOperation["ViewPage"], frozen=True):
         return self.of_stored(job.master.views)
 
     def of_stored(self, views: ViewReader) -> ViewPage:
+        raise NotImplementedError
+
+    def text(self, answer: ViewPage) -> str:
+        return answer.text()
+
+
+class ReadView(_ReadTable, frozen=True, kw_only=True):
+    """Read rows of a materialized view. All are of one checkpoint. With --key, it reads one row.
+    Otherwise it reads a page of all rows, with a token for the next page."""
+
+    name = "view"
+    view: Annotated[str, Argument("Name of the view.", positional="VIEW")]
+
+    def of_stored(self, views: ViewReader) -> ViewPage:
         from rheos.runtimes.views.answers import ViewRequest
 
         return views.view_page(ViewRequest(**msgspec.structs.asdict(self)))
@@ -223,8 +234,38 @@ class ReadView(DriverOperation["ViewPage"], frozen=True):
     def refusal(self) -> ConfigurationError:
         return _no_views()
 
-    def text(self, answer: ViewPage) -> str:
-        return answer.text()
+
+class GetStates(DriverOperation["Sequence[ViewInfo]"], frozen=True):
+    """List the keyed states of a job that can be read. Each has its columns, its key, and the newest
+    checkpoint of its rows."""
+
+    name = "states"
+
+    def carry_out(self, job: DrivenJob) -> Sequence[ViewInfo]:
+        return self.of_stored(job.master.views)
+
+    def of_stored(self, views: ViewReader) -> Sequence[ViewInfo]:
+        return views.states()
+
+    def refusal(self) -> ConfigurationError:
+        return _no_state()
+
+
+class ReadKeyedState(_ReadTable, frozen=True, kw_only=True):
+    """Read keyed state of an operator. All rows are of one checkpoint. With --key, it reads the rows of
+    one key. Otherwise it reads a page of all rows, with a token for the next page."""
+
+    name = "state"
+    state: Annotated[str, Argument("Operator, or OPERATOR.STATE.", positional="STATE")]
+
+    def of_stored(self, views: ViewReader) -> ViewPage:
+        from rheos.runtimes.views.answers import ViewRequest
+
+        asked = msgspec.structs.asdict(self)
+        return views.state_page(ViewRequest(view=asked.pop("state"), **asked))
+
+    def refusal(self) -> ConfigurationError:
+        return _no_state()
 
 
 _KEYS = 'JSON array of keys: \'["ada", "bo"]\'; with several key columns \'[["ada", 7]]\'.'
@@ -481,6 +522,13 @@ def _no_views() -> ConfigurationError:
     )
 
 
+def _no_state() -> ConfigurationError:
+    return ConfigurationError(
+        "the state of this job cannot be read: a batch job stores none",
+        hint='run it with runtime="continuous"',
+    )
+
+
 def _no_savepoints() -> ConfigurationError:
     return ConfigurationError(
         "this job takes no savepoints: a batch job stores no state",
@@ -500,6 +548,8 @@ JOB_OPERATIONS: Operations = (
     GetViews,
     ReadView,
     GetFeatures,
+    GetStates,
+    ReadKeyedState,
     TakeSavepoint,
     StopJob,
     RescaleJob,
@@ -676,6 +726,34 @@ class JobMethods(HintedObject):
             CheckpointError: No checkpoint can be read.
         """
         return self.ask(GetFeatures(**msgspec.structs.asdict(asked)))
+
+    def states(self) -> Sequence[ViewInfo]:
+        """Return the keyed states of the job that can be read. `rh.query` reads their rows.
+
+        Returns:
+            Their names, columns and keys, and the newest checkpoint of their rows.
+
+        Raises:
+            CheckpointError: The job has no checkpoint yet.
+        """
+        return self.ask(GetStates())
+
+    def state_page(self, asked: ViewRequest) -> ViewPage:
+        """Return rows of a keyed state, as `rh.query` asks for them.
+
+        Args:
+            asked: The state as `view`, and a key or the page of a scan.
+
+        Returns:
+            The rows, all of one checkpoint.
+
+        Raises:
+            ConfigurationError: The state, a column, the key or the condition is unknown.
+            SchemaError: The state cannot be looked up by a key.
+            CheckpointError: No checkpoint can be read, or the one of an earlier page is gone.
+        """
+        given = msgspec.structs.asdict(asked)
+        return self.ask(ReadKeyedState(state=given.pop("view"), **given))
 
     def decisions(self) -> Sequence[str]:
         """Return the protocol trace of this driver, for developers: the last thousand events with the

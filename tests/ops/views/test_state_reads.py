@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 import rheos as rh
 from rheos.core.errors import ConfigurationError, SchemaError
 from rheos.core.protocol.state_config import Backend
+from rheos.ops.dashboard.operations import RestRequest, operations
+from rheos.ops.dashboard.served_jobs import ServedJobs
+from rheos.runtimes.operation_contract import Role
 from tests.ops.debugging.jobs import PROGRAM, run_job, write_input
 
 JOB = "orders@kept"
@@ -97,6 +102,74 @@ def test_a_scan_has_the_rows_of_all_keys_of_one_checkpoint() -> None:
 
 
 @pytest.mark.parametrize(
+    ("state", "of"), [("sessions", "by_size"), ("sessions", "amounts"), ("pairs", None)]
+)
+def test_pages_have_the_rows_of_a_scan(state: str, of: str | None) -> None:
+    """A page may end between the elements of a list."""
+    table = rh.query(JOB).state(state, of)
+    whole = table.scan()
+    for rows in (1, 7):
+        pages = list(table.pages(rows=rows))
+        assert {page.checkpoint for page in pages} == {whole.checkpoint}
+        assert max(page.table.num_rows for page in pages) <= rows
+        assert pa.concat_tables([page.table for page in pages]).equals(whole.table)
+
+
+def test_a_scan_has_a_condition_and_columns() -> None:
+    state = rh.query(JOB).state("pairs")
+    rows = state.scan().table.to_pylist()
+    busy = state.scan("n >= 2 AND amount < 5", columns=["n", "user"]).table
+    assert busy.column_names == ["n", "user"]
+    expected = [(row["n"], row["user"]) for row in rows if row["n"] >= 2 and row["amount"] < 5]
+    assert expected
+    assert [(row["n"], row["user"]) for row in busy.to_pylist()] == expected
+
+
+def test_the_states_of_a_job_are_listed() -> None:
+    listed = {info.name: info for info in rh.query(JOB).states()}
+    assert {*listed} == {
+        "totals",
+        "pairs",
+        "sessions.total",
+        "sessions.last",
+        "sessions.amounts",
+        "sessions.by_size",
+    }
+    assert listed["pairs"].key == ["user", "amount"]
+    assert [*listed["sessions.by_size"].columns] == ["user", "map_key", "value"]
+
+
+def test_rest_reads_state_of_a_stored_job() -> None:
+    jobs = ServedJobs(["kept"])
+    (key,) = [job["key"] for job in jobs.listed()]
+    by_name = {operation.name: operation for operation in operations()}
+
+    def asked(name: str, **query: str) -> Any:
+        operation = by_name[name]
+        given = {each: [query[each]] if each in query else [] for each in operation.query}
+        replays: Any = None
+        answer = operation.run(RestRequest(jobs, jobs.find(key), given, None, replays))
+        return msgspec.json.decode(msgspec.json.encode(answer))
+
+    assert (by_name["state"].role, by_name["states"].role) == (Role.READ, Role.LOOK)
+    assert {state["name"] for state in asked("states")} > {"totals", "sessions.by_size"}
+    rows = rh.query(JOB).state("pairs").scan()
+    page = asked("state", state="pairs", limit="100", where="n > 0")
+    assert page["checkpoint"] == rows.checkpoint
+    found = page["rows"]
+    while page["next"] is not None:
+        page = asked("state", state="pairs", limit="100", where="n > 0", after=page["next"])
+        found += page["rows"]
+    assert found == rows.table.to_pylist()
+    (row,) = asked("state", state="pairs", key=json.dumps([found[0]["user"], found[0]["amount"]]))[
+        "rows"
+    ]
+    assert row == found[0]
+    with pytest.raises(ConfigurationError, match="has 4 keyed states"):
+        asked("state", state="sessions")
+
+
+@pytest.mark.parametrize(
     ("read", "error", "what"),
     [
         (
@@ -108,17 +181,27 @@ def test_a_scan_has_the_rows_of_all_keys_of_one_checkpoint() -> None:
         (lambda job: job.state("sessions", "x").scan(), ConfigurationError, "has no state 'x'"),
         (lambda job: job.state("windows", "totals").scan(), SchemaError, "content of windows"),
         (lambda job: job.state("orders").scan(), ConfigurationError, "has no keyed states"),
-        (lambda job: job.state("totals").get(), ConfigurationError, r"the key of 'totals' is \(user\)"),
-        (lambda job: job.state("totals").get("a", "b"), ConfigurationError, "the key of 'totals'"),
-        (lambda job: job.state("totals").get("a", user="a"), ConfigurationError, "the key of 'totals'"),
-        (lambda job: job.state("totals").get(usr="a"), ConfigurationError, "the key of 'totals'"),
+        (lambda job: job.state("totals").get(), ConfigurationError, r"'totals', whose key is \(user\)"),
+        (lambda job: job.state("totals").get("a", "b"), ConfigurationError, "is not a key of"),
+        (lambda job: job.state("totals").get("a", user="a"), ConfigurationError, "both by position"),
+        (lambda job: job.state("totals").get(usr="a"), ConfigurationError, "is not a key of"),
         (
             lambda job: job.state("totals").get(7),
             ConfigurationError,
-            "'user' of 'totals' is string, not 7",
+            "'user' of the state 'totals' is a string, not 7",
         ),
-        (lambda job: job.state("totals").get(None), ConfigurationError, "'user' is null"),
-        (lambda job: job.state("pairs").get("a", "x"), ConfigurationError, "is int64, not 'x'"),
+        (
+            lambda job: job.state("totals").get(None),
+            ConfigurationError,
+            "'user' of the state 'totals' is null",
+        ),
+        (
+            lambda job: job.state("totals").scan("n = 1", columns=["x"]),
+            ConfigurationError,
+            "column 'x'",
+        ),
+        (lambda job: job.state("totals").scan("m = 1"), ConfigurationError, "no column is named 'm'"),
+        (lambda job: job.state("pairs").get("a", "x"), ConfigurationError, "is an integer, not 'x'"),
     ],
 )
 def test_wrong_reads_are_refused(read: Any, error: type[Exception], what: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.savepoint import read_savepoint
 from rheos.core.errors import CheckpointError, ConfigurationError, RheosError, TransportError
+from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import IN_FLIGHT_INPUT
 from rheos.runtimes.job import JobState
 from rheos.runtimes.simulated.faults import Faults
@@ -93,7 +94,11 @@ def test_views_are_consistent_whatever_crashes(seed: int) -> None:
     counts = []
     for _ in range(12):
         known = {entry.checkpoint for entry in entries(job)}
-        job.world.run_until(lambda known=known: not {e.checkpoint for e in entries(job)} <= known)
+
+        def is_newer(known: set[CheckpointId] = known) -> bool:
+            return not {entry.checkpoint for entry in entries(job)} <= known
+
+        job.world.run_until(is_newer)
         if (kept := entries(job)) and not job.world.faulty:
             counts.append(check_prefix(reader_of(job), kept[-1].checkpoint))
     job.wait()
@@ -302,7 +307,7 @@ def test_a_checkpoint_with_rows_in_flight_is_passed_over() -> None:
         ({"limit": MAX_PAGE_ROWS + 1}, ConfigurationError, "10001 rows are too many", "up to 10000"),
         ({"limit": 0}, ConfigurationError, "a page cannot have 0 rows", "up to 10000"),
         ({"columns": "n,usr"}, ConfigurationError, "has no column 'usr'", "did you mean 'user'?"),
-        ({"where": "m = 1"}, ConfigurationError, "the view has no column 'm'", "the columns are"),
+        ({"where": "m = 1"}, ConfigurationError, "no column is named 'm'", "the columns are"),
         ({"where": "n = 'x'"}, ConfigurationError, "the column 'n' is an integer, not 'x'", "pass an"),
         ({"checkpoint": 99}, CheckpointError, "checkpoint 99 is gone", "start the scan again"),
         ({"after": "1-2"}, ConfigurationError, "'1-2' does not continue a scan", "pass the token"),

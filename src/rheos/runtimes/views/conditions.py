@@ -74,7 +74,7 @@ def conditions_of(text: str, columns: Sequence[str]) -> list[ViewCondition]:
 
     Args:
         text: The text.
-        columns: Columns of the view.
+        columns: Columns of the table.
 
     Raises:
         ConfigurationError: The text is not a condition, or names an unknown column.
@@ -140,7 +140,7 @@ def _column(kind: str, written: str, columns: Sequence[str]) -> str:
     found = [each for each in columns if each.casefold() == name.casefold()]
     if not found:
         raise ConfigurationError(
-            f"the view has no column {name!r}", hint=names_hint(name, columns, "the columns are")
+            f"no column is named {name!r}", hint=names_hint(name, columns, "the columns are")
         )
     return found[0]
 

@@ -74,7 +74,8 @@ def keys_of(view: str, written: str, columns: Mapping[str, pa.DataType]) -> pa.T
             f"a look-up has from 1 to {MAX_KEYS} keys, not {len(keys)}", hint="ask several times"
         )
     rows = [
-        key_values(view, msgspec.json.encode(_with_brackets(key)).decode(), columns) for key in keys
+        key_values(f"the view {view!r}", msgspec.json.encode(_with_brackets(key)).decode(), columns)
+        for key in keys
     ]
     by_column = zip(*rows, strict=True)
     arrays = [

@@ -1,4 +1,4 @@
-"""Reads views from the checkpoints of a job, or from a savepoint.
+"""Reads views and keyed state from the checkpoints of a job, or from a savepoint.
 
 A look-up reads the files of one subtask, and of these only the rows of the key's group. A scan reads
 group by group, so it holds a few groups in memory. Its pages follow the order of the groups, and
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +23,7 @@ import pyarrow.compute as pc
 
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.errors import ConfigurationError
-from rheos.core.graph.nullable_names import absence_name, value_name
 from rheos.core.known_names import names_hint
-from rheos.core.operators.joins.table_side import any_value
-from rheos.core.operators.view import ROWS, current_rows
 from rheos.core.protocol.ports import Store
 from rheos.core.protocol.shown_rows import rows_values
 from rheos.core.protocol.snapshots import StateHandle
@@ -44,6 +41,7 @@ from rheos.runtimes.views.checkpoint_reads import (
 from rheos.runtimes.views.conditions import ViewCondition, conditions_of
 from rheos.runtimes.views.feature_answers import feature_rows, keys_of, moment_ms
 from rheos.runtimes.views.files import FileCache
+from rheos.runtimes.views.stored_table import StoredTable
 from rheos.runtimes.views.stored_view import StoredView, view_of, views_of
 from rheos.runtimes.views.values import key_values
 
@@ -63,7 +61,7 @@ class _Position:
 
 
 class ViewReader:
-    """Reads the views of one job. Any thread may use it.
+    """Reads the views and the keyed states of one job. Any thread may use it.
 
     Args:
         store: The store whose paths the checkpoints name.
@@ -88,6 +86,17 @@ class ViewReader:
             CheckpointError: No checkpoint can be read.
         """
         return [view.info() for view in views_of(self.reads.entry(None))]
+
+    def states(self) -> list[ViewInfo]:
+        """Return the keyed states of the newest readable checkpoint that can be looked up.
+
+        Raises:
+            CheckpointError: No checkpoint can be read.
+        """
+        # It imports Spark's types, which few jobs need.
+        from rheos.runtimes.state_tables.keyed_state import keyed_states_of
+
+        return [state.info() for state in keyed_states_of(self.reads.entry(None))]
 
     def features(self, asked: FeatureRequest) -> ViewPage:
         """Return the features of keys, all of the newest checkpoint.
@@ -137,13 +146,32 @@ class ViewReader:
         return keys, pa.concat_tables(found)
 
     def view_page(self, asked: ViewRequest) -> ViewPage:
-        """Return the rows of a key, or one page of a scan.
+        """Return the rows of a key of a view, or one page of a scan.
 
         Raises:
             ConfigurationError: The view, a column, the key or the condition is unknown or does not fit.
             CheckpointError: No checkpoint can be read, or the one of an earlier page is gone.
             TransportError: The store did not answer in time.
         """
+        return self._read(asked, view_of)
+
+    def state_page(self, asked: ViewRequest) -> ViewPage:
+        """Return the rows of a key of a keyed state, or one page of a scan.
+
+        Raises:
+            ConfigurationError: The state, a column, the key or the condition is unknown or does not
+                fit.
+            SchemaError: The state cannot be looked up by a key.
+            CheckpointError: No checkpoint can be read, or the one of an earlier page is gone.
+            TransportError: The store did not answer in time.
+        """
+        from rheos.runtimes.state_tables.keyed_state import find_keyed_state
+
+        return self._read(asked, find_keyed_state)
+
+    def _read(
+        self, asked: ViewRequest, find: Callable[[CheckpointCompleted, str], StoredTable]
+    ) -> ViewPage:
         if not 1 <= asked.limit <= MAX_PAGE_ROWS:
             raise ConfigurationError(
                 f"{asked.limit} rows are too many for one page"
@@ -155,7 +183,7 @@ class ViewReader:
         for tries_left in reversed(range(TRIES)):
             entry = self.reads.entry(number)
             try:
-                page = self._page(view_of(entry, asked.view), asked, position)
+                page = self._page(find(entry, asked.view), asked, position)
             except GoneError:
                 if number is not None:
                     raise self.reads.gone_error(number) from None
@@ -168,7 +196,7 @@ class ViewReader:
 
     # --- rows -----------------------------------------------------------------------------------------
 
-    def _page(self, view: StoredView, asked: ViewRequest, position: _Position) -> ViewPage:
+    def _page(self, view: StoredTable, asked: ViewRequest, position: _Position) -> ViewPage:
         deadline_s = self.reads.now_s() + WITHIN_S
         columns = _chosen(view, asked.columns)
         conditions = [] if asked.where is None else conditions_of(asked.where, view.names)
@@ -181,13 +209,13 @@ class ViewReader:
             self._keep_files(view, deadline_s)
         return _page_of(view, rows.select(columns), asked.arrow, after)
 
-    def _looked_up(self, view: StoredView, key: str, deadline_s: float) -> pa.Table:
+    def _looked_up(self, view: StoredTable, key: str, deadline_s: float) -> pa.Table:
         """Return the row of a key, or no row."""
         handles = view.handles
         empty = self._rows(view, handles[:1], range(0), deadline_s)
         kinds = {name: empty.schema.field(name).type for name in view.key}
-        values = key_values(view.name, key, kinds)
-        group = _group_of(view, dict(zip(view.key, values, strict=True)))
+        values = key_values(view.what, key, kinds)
+        group = view.group_of(dict(zip(view.key, values, strict=True)))
         owner = group * view.width // view.entry.max_parallelism
         mine = [each for each in handles if each.subtask == owner]
         rows = self._rows(view, mine, range(group, group + 1), deadline_s) if mine else empty
@@ -198,7 +226,7 @@ class ViewReader:
 
     def _scanned(
         self,
-        view: StoredView,
+        view: StoredTable,
         conditions: Sequence[ViewCondition],
         limit: int,
         position: _Position,
@@ -222,19 +250,21 @@ class ViewReader:
             is_late = self.reads.now_s() > deadline_s - WITHIN_S / 2
             if groups.stop < view.entry.max_parallelism and (not left or size > _PAGE_BYTES or is_late):
                 return pa.concat_tables(found), _Position(groups.stop)
+        if not found:
+            found.append(self._rows(view, view.handles[:1], range(0), deadline_s))
         return pa.concat_tables(found), None
 
     def _rows(
-        self, view: StoredView, handles: Sequence[StateHandle], groups: range, deadline_s: float
+        self, view: StoredTable, handles: Sequence[StateHandle], groups: range, deadline_s: float
     ) -> pa.Table:
         """Return the current rows of key groups, and the column of their groups."""
         parts = []
         for handle in handles:
             data = self.reads.part(handle, deadline_s)
             parts.append(state_format.decode(data, groups))
-        return current_rows(parts, view.names)
+        return view.rows(parts)
 
-    def _keep_files(self, view: StoredView, deadline_s: float) -> None:
+    def _keep_files(self, view: StoredTable, deadline_s: float) -> None:
         """Read all files of a view, if they fit in the cache and time is left, so that its scan can
         continue after retention has deleted them."""
         if 2 * sum(handle.size_bytes for handle in view.handles) > self.reads.cache.most_bytes:
@@ -245,7 +275,9 @@ class ViewReader:
             self.reads.part(handle, deadline_s)
 
 
-def _page_of(view: StoredView, rows: pa.Table, arrow: bool, after: _Position | None = None) -> ViewPage:
+def _page_of(
+    view: StoredTable, rows: pa.Table, arrow: bool, after: _Position | None = None
+) -> ViewPage:
     number = view.entry.checkpoint
     return ViewPage(
         view=view.name,
@@ -291,7 +323,7 @@ def _filtered(rows: pa.Table, conditions: Sequence[ViewCondition]) -> pa.Table:
     return rows
 
 
-def _chosen(view: StoredView, columns: str | None) -> list[str]:
+def _chosen(view: StoredTable, columns: str | None) -> list[str]:
     """Return the columns of the answer."""
     if columns is None:
         return view.names
@@ -301,27 +333,11 @@ def _chosen(view: StoredView, columns: str | None) -> list[str]:
         found = known.get(written.strip().casefold())
         if found is None:
             raise ConfigurationError(
-                f"the view {view.name!r} has no column {written.strip()!r}",
+                f"{view.what} has no column {written.strip()!r}",
                 hint=names_hint(written.strip(), view.names, "the columns are"),
             )
         chosen.append(found)
     return [*dict.fromkeys(chosen)]
-
-
-def _group_of(view: StoredView, key: Mapping[str, pa.Scalar]) -> int:
-    """Return the key group of a key."""
-    columns = {}
-    for name, value in key.items():
-        there = value.is_valid
-        columns[name] = value
-        columns[absence_name(name)] = pa.scalar(not there)
-        columns[value_name(name)] = value if there else any_value(value.type)
-    stored = [field.name for field in view.entry.states[view.operator][ROWS].key]
-    if any(not columns[name].is_valid for name in stored):
-        return 0  # The column cannot be null, so no row has this key.
-    arrays = [pa.array([columns[name].as_py()], columns[name].type) for name in stored]
-    batch = pa.RecordBatch.from_arrays(arrays, names=stored)
-    return int(key_groups(batch, stored, view.entry.max_parallelism)[0])
 
 
 def _values(rows: pa.Table) -> list[dict[str, Any]]:

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.errors import ConfigurationError
+from rheos.core.graph.nullable_names import absence_name, value_name
 from rheos.core.known_names import names_hint
-from rheos.core.operators.view import ROWS, ViewColumn, feature_terms, view_columns
+from rheos.core.operators.joins.table_side import any_value
+from rheos.core.operators.view import ROWS, ViewColumn, current_rows, feature_terms, view_columns
 from rheos.core.protocol.feature_terms import FeatureTerms
-from rheos.core.protocol.ids import OperatorId
-from rheos.core.protocol.snapshots import StateHandle
-from rheos.runtimes.views.answers import ViewInfo
+from rheos.core.state.key_groups import key_groups
+from rheos.runtimes.views.stored_table import StoredTable
 
 
 @dataclass(frozen=True)
-class StoredView:
+class StoredView(StoredTable):
     """A view in one checkpoint."""
 
-    entry: CheckpointCompleted
-    operator: OperatorId
     columns: tuple[ViewColumn, ...]
+
+    state = ROWS
 
     @property
     def name(self) -> str:
         return self.entry.operators[self.operator]
 
     @property
-    def names(self) -> list[str]:
-        return [column.name for column in self.columns]
+    def what(self) -> str:
+        return f"the view {self.name!r}"
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        return {column.name: column.type for column in self.columns}
 
     @property
     def key(self) -> list[str]:
@@ -39,26 +46,22 @@ class StoredView:
     def terms(self) -> FeatureTerms | None:
         return feature_terms(self.entry.states[self.operator][ROWS])
 
-    @property
-    def width(self) -> int:
-        """Return the number of subtasks that own its rows."""
-        return self.entry.width(self.operator)
+    def rows(self, parts: Sequence[pa.Table]) -> pa.Table:
+        return current_rows(parts, self.names)
 
-    @property
-    def handles(self) -> list[StateHandle]:
-        """Return the parts of the view, those of each subtask in the order in which they apply."""
-        return [
-            each for each in self.entry.handles if each.operator == self.operator and each.state == ROWS
-        ]
-
-    def info(self) -> ViewInfo:
-        return ViewInfo(
-            name=self.name,
-            columns={column.name: column.type for column in self.columns},
-            key=self.key,
-            checkpoint=self.entry.checkpoint,
-            completed_ms=self.entry.completed_ms,
-        )
+    def group_of(self, key: Mapping[str, pa.Scalar]) -> int:
+        columns = {}
+        for name, value in key.items():
+            there = value.is_valid
+            columns[name] = value
+            columns[absence_name(name)] = pa.scalar(not there)
+            columns[value_name(name)] = value if there else any_value(value.type)
+        stored = [field.name for field in self.entry.states[self.operator][ROWS].key]
+        if any(not columns[name].is_valid for name in stored):
+            return 0  # The column cannot be null, so no row has this key.
+        arrays = [pa.array([columns[name].as_py()], columns[name].type) for name in stored]
+        batch = pa.RecordBatch.from_arrays(arrays, names=stored)
+        return int(key_groups(batch, stored, self.entry.max_parallelism)[0])
 
 
 def views_of(entry: CheckpointCompleted) -> Iterator[StoredView]:

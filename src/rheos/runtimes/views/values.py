@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -17,47 +17,45 @@ from rheos.core.safe_strings import shown
 _TRUTHS = {"true": True, "false": False}
 
 
-def key_values(view: str, key: str, columns: Mapping[str, pa.DataType]) -> list[pa.Scalar]:
+def key_values(table: str, key: str, columns: Mapping[str, pa.DataType]) -> list[pa.Scalar]:
     """Return the values of a key.
 
     Args:
-        view: The view, for errors.
+        table: Kind and name of the table, for errors.
         key: The value of the only key column as it is; or JSON, as an array in the order of the key's
             columns or as an object by their names.
         columns: Columns of the key with their types.
 
     Raises:
-        ConfigurationError: The text is not a key of the view, or a value has another type.
+        ConfigurationError: The text is not a key of the table, or a value has another type.
     """
     if not columns:
-        raise ConfigurationError(
-            f"the view {view!r} has no key", hint="scan it, with a condition: where"
-        )
+        raise ConfigurationError(f"{table} has no key", hint="scan it, with a condition: where")
     if not key.lstrip().startswith(("[", "{")):
         if len(columns) > 1:
-            raise _not_a_key(view, key, columns)
+            raise _not_a_key(table, key, columns)
         [(name, kind)] = columns.items()
-        return [scalar(key, kind, f"the key {name!r} of the view {view!r}", written=True)]
+        return [scalar(key, kind, f"the key {name!r} of {table}", written=True)]
     try:
         parsed = msgspec.json.decode(key)
     except (msgspec.DecodeError, RecursionError):
-        raise _not_a_key(view, key, columns) from None
+        raise _not_a_key(table, key, columns) from None
     if isinstance(parsed, dict):
         if parsed.keys() != columns.keys():
-            raise _not_a_key(view, key, columns)
+            raise _not_a_key(table, key, columns)
         parsed = [parsed[name] for name in columns]
     if len(parsed) != len(columns):
-        raise _not_a_key(view, key, columns)
+        raise _not_a_key(table, key, columns)
     return [
-        scalar(value, kind, f"the key {name!r} of the view {view!r}")
+        scalar(value, kind, f"the key {name!r} of {table}")
         for value, (name, kind) in zip(parsed, columns.items(), strict=True)
     ]
 
 
-def _not_a_key(view: str, key: str, names: Sequence[str] | Mapping[str, Any]) -> ConfigurationError:
+def _not_a_key(table: str, key: str, names: Sequence[str] | Mapping[str, Any]) -> ConfigurationError:
     listed = ", ".join(names)
     return ConfigurationError(
-        f"{shown(key)} is not a key of the view {view!r}, whose key is ({listed})",
+        f"{shown(key)} is not a key of {table}, whose key is ({listed})",
         hint="pass a JSON array with a value for each of these columns, or a JSON object by column",
     )
 
@@ -82,7 +80,7 @@ def scalar(value: Any, kind: pa.DataType, what: str, *, written: bool = False) -
     try:
         plain = None if value is None else convert(_parse_written(value, kind) if written else value)
         return pa.scalar(plain, kind)
-    except (ValueError, TypeError, ArithmeticError, pa.ArrowException):
+    except (ValueError, TypeError, ArithmeticError, pa.ArrowException, msgspec.MsgspecError):
         raise ConfigurationError(
             f"{what} is {wanted}, not {shown(value)}", hint=f"pass {wanted}"
         ) from None
@@ -121,6 +119,10 @@ def _conversion(kind: pa.DataType) -> tuple[str, Callable[[Any], Any] | None]:
     if types.is_time(kind):
         return "a time of day such as 09:30:00", lambda value: time.fromisoformat(
             _checked_value(value, str)
+        )
+    if types.is_duration(kind):
+        return "a duration such as PT1.5S", lambda value: msgspec.convert(
+            _checked_value(value, str), timedelta
         )
     if types.is_binary(kind) or types.is_large_binary(kind):
         return "bytes in Base64", lambda value: base64.b64decode(
