@@ -78,6 +78,11 @@ class Upgrades:
         paths = sorted(store.list(JobLog(store, JobId("orders")).folder))
         return decode_entry(store.get(paths[-1]), paths[-1]).entry if paths else None
 
+    def is_named(self) -> bool:
+        """Return whether the newest entry of the log names a successor."""
+        entry = self.newest()
+        return isinstance(entry, CheckpointCompleted) and entry.successor is not None
+
     def waits(self, condition: Callable[[], bool], *processes: subprocess.Popen[bytes]) -> None:
         """Wait for the condition, while the processes live."""
 
@@ -151,12 +156,7 @@ def test_a_program_that_does_not_fit_is_refused_and_the_job_continues(upgrades: 
 def test_the_incumbent_is_killed_when_the_log_names_the_successor(upgrades: Upgrades) -> None:
     first = upgrades.starts()
     second = upgrades.rheos("upgrade", "orders", "job_v2.py")
-
-    def is_named() -> bool:
-        entry = upgrades.newest()
-        return isinstance(entry, CheckpointCompleted) and entry.successor is not None
-
-    upgrades.waits(lambda: is_named() or first.poll() is not None, second)
+    upgrades.waits(lambda: upgrades.is_named() or first.poll() is not None, second)
     kill(first)
     upgrades.waits(lambda: upgrades.has_written(2), second)
     upgrades.ends(second)
@@ -189,3 +189,27 @@ def test_a_worker_is_killed_during_the_handover(upgrades: Upgrades) -> None:
         worker.send_signal(signal.SIGKILL)
     upgrades.waits(lambda: upgrades.has_written(2), second)
     upgrades.ends(second)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("claimed", "restarted"), [(False, 1), (True, 2)])
+def test_both_drivers_are_killed_and_one_is_restarted(
+    upgrades: Upgrades, claimed: bool, restarted: int
+) -> None:
+    first = upgrades.starts()
+    owner = getattr(upgrades.newest(), "owner", None)
+    second = upgrades.rheos("upgrade", "orders", "job_v2.py")
+
+    def is_reached() -> bool:
+        has_claim = getattr(upgrades.newest(), "owner", owner) != owner
+        return has_claim or (upgrades.is_named() and not claimed)
+
+    upgrades.waits(is_reached, first, second)
+    for process in (first, second):
+        process.send_signal(signal.SIGKILL)
+    for process in (first, second):
+        process.wait()
+    written = len(upgrades.rows().filter(pl.col("v") == restarted))
+    third = upgrades.rheos("run", "job.py" if restarted == 1 else "job_v2.py")
+    upgrades.waits(lambda: upgrades.has_written(restarted, more=written), third)
+    upgrades.ends(third)
