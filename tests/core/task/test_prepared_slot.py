@@ -19,7 +19,10 @@ from rheos.core.task.config import TaskConfig
 from tests.core.task.cluster import Job, planned
 from tests.core.task.programs import TWICE_KEYED, build, made
 from tests.worlds import programs
+from tests.worlds.expiring_programs import EXPIRING
+from tests.worlds.join_programs import WINDOWED
 from tests.worlds.programs import Arrived, CheckedProgram, same
+from tests.worlds.window_programs import TRIGGERED
 
 _TASK = TaskConfig(batch_rows=8, credits=2, buffer_timeout_us=0)
 KEYS = 100
@@ -38,7 +41,9 @@ def _check_many_keys(rows: list[Arrived], outputs: Mapping[str, list[dict[str, A
 
 
 MANY_KEYS = CheckedProgram("many keys", _many_keys, _check_many_keys)
-PREPARED = [MANY_KEYS, programs.REDUCED, TWICE_KEYED]
+OTHERS = [programs.ORDERED, TRIGGERED, WINDOWED, EXPIRING]
+"""Programs whose states are only read ahead: timers, windows, a join, and lists and maps."""
+PREPARED = [MANY_KEYS, programs.REDUCED, TWICE_KEYED, *OTHERS]
 """Programs with running aggregates, and some whose states are restored when the attempt begins."""
 
 
@@ -79,7 +84,7 @@ def test_a_broken_rule_shows(monkeypatch: pytest.MonkeyPatch, mutation: str) -> 
         def too_many(self: object, restore: object) -> prepared_slot.TakenState:
             found = taken(self, restore)  # type: ignore[arg-type]
             more = {key: count + 1 for key, count in found.applied.items()}
-            return prepared_slot.TakenState(found.states, more)
+            return prepared_slot.TakenState(found.states, more, found.read_ahead)
 
         monkeypatch.setattr(prepared_slot.PreparedSlot, "take", too_many)
     with pytest.raises(AssertionError):
@@ -116,6 +121,32 @@ def test_only_the_difference_is_read_when_the_attempt_begins(monkeypatch: pytest
     job.take()
     again = [handle for handle in job.newest.handles if handle.state == "running"]
     assert again[:2] == states
+
+
+@pytest.mark.parametrize("program", OTHERS, ids=lambda p: p.name)
+def test_nothing_is_read_again_when_the_attempt_begins(
+    program: CheckedProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = made()
+    job = Job(planned(build(program, of)), _TASK, parallelism=2)
+    job.cluster.run(200)
+    job.take()
+    job.prepare(3)
+    read: list[str] = []
+    get = job.store.get
+
+    def noted(path: str) -> bytes:
+        read.append(path)
+        return get(path)
+
+    monkeypatch.setattr(job.store, "get", noted)
+    job.restart(3)
+    assert job.newest is not None
+    # A subtask without rows of a state reads its columns, from the first part.
+    parts = {(handle.operator, handle.state): handle.path for handle in reversed(job.newest.handles)}
+    assert set(read) <= set(parts.values())
+    assert len(read) < len(job.newest.handles)
+    program.check(of.arrived(), job.finish())
 
 
 def test_a_checkpoint_that_was_deleted_meanwhile_is_restored_later() -> None:

@@ -32,6 +32,9 @@ Decode: TypeAlias = Callable[[bytes, range | None], pa.Table]
 """Type of `state.format.decode`: it returns the rows of a written part, limited to a range of key
 groups if one is passed."""
 
+ReadAhead: TypeAlias = dict[HandleShare, pa.Table]
+"""Tables that were read before the restore. The restore removes each one that it uses."""
+
 RestoredByOperator: TypeAlias = dict[OperatorId, dict[str, RestoredState]]
 
 
@@ -44,10 +47,11 @@ def restored_state(
     widths: Mapping[OperatorId, int] = MappingProxyType({}),
     chains: Chains = MappingProxyType({}),
     applied: Mapping[tuple[OperatorId, str], int] = MappingProxyType({}),
+    read_ahead: ReadAhead | None = None,
 ) -> RestoredByOperator:
     """Return the state of every operator for one subtask, by operator and name. Nothing is read yet.
     `chains` are those that the subtask may continue. `applied` is the number of shares of a state that
-    were restored ahead, which are left out.
+    were restored ahead, which are left out. `read_ahead` has tables that need not be read again.
 
     Every subtask gets every state of the checkpoint, possibly without rows. So an operator can
     distinguish a restored subtask from a fresh one. Later iteration raises CheckpointError, with the
@@ -66,7 +70,14 @@ def restored_state(
         restored = (
             _FileState(some, _file_sets(of_state, entry, store))
             if some.mode is PartMode.FILE
-            else _TableState(some, of_state[done:], store, decode, is_rest=done is not None)
+            else _TableState(
+                some,
+                of_state[done:],
+                store,
+                decode,
+                {} if read_ahead is None else read_ahead,
+                is_rest=done is not None,
+            )
         )
         if (chain := chains.get((operator, state))) is not None:
             restored.chain = length_of(chain)
@@ -81,6 +92,7 @@ class _TableState(RestoredState):
         taken: Sequence[HandleShare],
         store: Store,
         decode: Decode,
+        read_ahead: ReadAhead,
         *,
         is_rest: bool = False,
     ) -> None:
@@ -90,31 +102,17 @@ class _TableState(RestoredState):
         self._taken = taken
         self._store = store
         self._decode = decode
+        self._read_ahead = read_ahead
         self._is_rest = is_rest
         """Whether earlier tables were restored ahead. Then the columns are known."""
 
     def __iter__(self) -> Iterator[pa.Table]:
         for share in self._taken:
-            table = self._decoded(share.handle, share.groups)
-            if share.every > 1:
-                rows = pa.array(range(share.offset, table.num_rows, share.every), pa.int64())
-                table = table.take(rows)
-            if share.receiver is not None:
-                table = table.filter(pc.field(RECEIVER) == share.receiver)
-            yield table
+            table = self._read_ahead.pop(share, None)
+            yield read_share(share, self._store, self._decode) if table is None else table
         if not self._taken and not self._is_rest:
             nothing = range(0, 0) if self._some.kind is StateKind.KEYED else None
-            yield self._decoded(self._some, nothing).slice(0, 0)
-
-    def _decoded(self, handle: StateHandle, groups: range | None) -> pa.Table:
-        data = read_part(self._store, handle)
-        try:
-            return self._decode(data, groups)
-        except (CheckpointError, pa.ArrowException, ValueError) as error:
-            what = error.what if isinstance(error, CheckpointError) else str(error)
-            hint = error.hint if isinstance(error, CheckpointError) else None
-            message = f"the state {_named(handle)} could not be read: {what}"
-            raise UnrestorableError(message, hint=hint) from error
+            yield _decoded(self._some, nothing, self._store, self._decode).slice(0, 0)
 
 
 class _FileState(RestoredState):
@@ -147,6 +145,29 @@ def _file_sets(
             )
         )
     return sets
+
+
+def read_share(share: HandleShare, store: Store, decode: Decode) -> pa.Table:
+    """Return the rows of a share. Raise CheckpointError, with the file's name, if its part is missing
+    or damaged."""
+    table = _decoded(share.handle, share.groups, store, decode)
+    if share.every > 1:
+        rows = pa.array(range(share.offset, table.num_rows, share.every), pa.int64())
+        table = table.take(rows)
+    if share.receiver is not None:
+        table = table.filter(pc.field(RECEIVER) == share.receiver)
+    return table
+
+
+def _decoded(handle: StateHandle, groups: range | None, store: Store, decode: Decode) -> pa.Table:
+    data = read_part(store, handle)
+    try:
+        return decode(data, groups)
+    except (CheckpointError, pa.ArrowException, ValueError) as error:
+        what = error.what if isinstance(error, CheckpointError) else str(error)
+        hint = error.hint if isinstance(error, CheckpointError) else None
+        message = f"the state {_named(handle)} could not be read: {what}"
+        raise UnrestorableError(message, hint=hint) from error
 
 
 def read_part(store: Store, handle: StateHandle) -> bytes:

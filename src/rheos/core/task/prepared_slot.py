@@ -6,14 +6,17 @@
 
 A part is applied once, and in the order of its chain. If a chain of a checkpoint does not begin with
 the applied parts, such as after a FULL part, the operator's state is read anew.
+
+Other state cannot be restored without its operator. Its parts are read and decoded ahead, and restored
+when the attempt begins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from rheos.core.checkpoint.restored_state import restored_state
+from rheos.core.checkpoint.restored_state import ReadAhead, read_share, restored_state
 from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.checkpoint.state_assignment import HandleShare, shares
 from rheos.core.operators.prepared_state import PreparedState
@@ -35,6 +38,8 @@ class TakenState:
     states: Mapping[OperatorId, PreparedState]
     applied: Mapping[tuple[OperatorId, str], int]
     """Number of shares that the states contain already, by operator and state."""
+    read_ahead: ReadAhead = field(default_factory=dict)
+    """Tables of other states."""
 
 
 class PreparedSlot:
@@ -63,6 +68,7 @@ class PreparedSlot:
         }
         self._states: dict[OperatorId, PreparedState] = {}
         self._applied: Applied = {}
+        self._read_ahead: ReadAhead = {}
 
     def catch_up(self, restore: Restore) -> None:
         """Restore a checkpoint, of which only the parts that are not applied yet are read.
@@ -99,6 +105,28 @@ class PreparedSlot:
                 self._drop(operator)
                 raise
             self._applied[operator, name] = parts
+        self._read_others(restore)
+
+    def _read_others(self, restore: Restore) -> None:
+        """Read the parts of states that are not applied. Drop those that the checkpoint lacks."""
+        if restore.origin is not None:
+            self._read_ahead = {}
+            return
+        wanted = [
+            share
+            for share in shares(
+                restore.entry, self._subtask, self._plan.parallelism, self._plan.widths()
+            )
+            if (share.handle.operator, share.handle.state) not in self._applied
+            and share.handle.mode is not PartMode.FILE
+            and share.handle.path  # Others are in the log.
+        ]
+        self._read_ahead = {
+            share: self._read_ahead[share] for share in wanted if share in self._read_ahead
+        }
+        for share in wanted:
+            if share not in self._read_ahead:
+                self._read_ahead[share] = read_share(share, self._store, state_format.decode)
 
     def take(self, restore: Restore | None) -> TakenState:
         """Return the prepared states for an attempt that restores this checkpoint. It leaves out states
@@ -107,9 +135,11 @@ class PreparedSlot:
             return TakenState({}, {})
         self._keep_continued(self._assigned(restore))
         applied = {key: len(parts) for key, parts in self._applied.items()}
-        states = dict(self._states)
-        self._states, self._applied = {}, {}
-        return TakenState(states, applied)
+        # A savepoint is in another store.
+        read_ahead = self._read_ahead if restore.origin is None else {}
+        taken = TakenState(dict(self._states), applied, read_ahead)
+        self._states, self._applied, self._read_ahead = {}, {}, {}
+        return taken
 
     def _keep_continued(self, assigned: Applied) -> None:
         """Drop the states that a checkpoint with these shares does not continue."""

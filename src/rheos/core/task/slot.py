@@ -93,6 +93,7 @@ def open_slot(
             plan.widths(),
             chains,
             taken.applied,
+            taken.read_ahead,
         )
     engine = SubtaskEngine(
         deployment.plan,
