@@ -13,7 +13,9 @@ So a driver that is too slow gets more messages at once, as in a real job. Socke
 of ZeroMQ costs 1 to 3 us more.
 
 By default it measures 100 and 2,000 slots. If the growth of a part is above 1, it grows faster than the
-number of slots.
+number of slots. Every slot receives the plan, the addresses of all slots, and after a restart the
+restored checkpoint. So what all slots receive together grows with the square of the slots. These
+messages are measured as they are sent: compressed if they are large. Spark compresses the plan.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from benchmarks.turn import Slots
 from rheos.cli.benchmarks.intervals import MIN_ROUNDS, cell, ratio_cell
 from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.checkpoint.events import AttemptRunning
+from rheos.core.checkpoint.log import JobLog
 from rheos.core.checkpoint.names import state_path
 from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
@@ -50,7 +53,19 @@ from rheos.core.protocol.ids import Attempt, JobId
 from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.core.task.config import TaskConfig
 from rheos.core.task.slot import Deployment
-from rheos.runtimes.continuous.control import Heartbeat, Join, body_of, framed, from_worker
+from rheos.runtimes.continuous.control import (
+    AHEAD,
+    FromDriver,
+    Heartbeat,
+    Join,
+    Left,
+    RestoreAhead,
+    RestoredAhead,
+    Welcome,
+    body_of,
+    framed,
+    from_worker,
+)
 from rheos.runtimes.continuous.leases import Leases
 from rheos.runtimes.driver.launcher import LauncherEvent
 from rheos.runtimes.driver.master import Master
@@ -62,6 +77,8 @@ from rheos.runtimes.simulated.store import MemoryStore
 
 WIDTHS = (100, 2_000)
 TARGET_CORES = 0.5
+BY_HOST = 16
+"""Number of slots on each simulated host."""
 INTERVAL_MS = 10_000
 """Between checkpoints, and between announcements of splits."""
 HEARTBEAT_US = 500_000
@@ -202,6 +219,12 @@ class Workers:
         framed(TOKEN, message)
         self._sent.append((message, subtask))
 
+    def prepare_state(self, restore: Restore, parallelism: int) -> None:
+        raise AssertionError("no attempt is awaited here")
+
+    def is_prepared(self) -> bool:
+        return True
+
     def stop(self, attempt: Attempt) -> None:
         raise AssertionError("no attempt fails here")
 
@@ -217,7 +240,7 @@ class Workers:
             assert body is not None
             message = from_worker.decode(body)
             self._leases.heard(str(getattr(message, "subtask", 0)).encode(), now_s)
-            if not isinstance(message, Heartbeat | Join):
+            if not isinstance(message, Heartbeat | Join | RestoredAhead | Left):
                 events.append(message)
         assert not list(self._leases.silent(now_s))
         self._taken = events
@@ -378,14 +401,23 @@ def measure(slots: int, seconds: float, folder: str) -> Measured:
         splits=job.splits,
         restore=None,
     )
+    checkpoint = JobLog(job.store, JOB).read().completed[-1].entry
+    addresses = [f"tcp://10.20.{slot // BY_HOST}.1:{30_000 + slot}" for slot in range(slots)]
     entries = {path: len(data) for path, data in job.store.files.items() if "/log/" in path}
     found.sizes = {
         "plan": len(pickling.pack(deployment, job.plan.operators())),
+        "addresses of all slots": _sent(Welcome(Attempt(1), addresses)),
+        "restored checkpoint": _sent(RestoreAhead(AHEAD, Restore(entry=checkpoint))),
         "checkpoint manifest": max(entries.values(), default=0),
         "status answer": len(msgspec.json.encode(status)),
         "metrics answer": len(msgspec.json.encode(metrics)),
     }
     return found
+
+
+def _sent(message: FromDriver) -> int:
+    """Return the size of a message that every slot receives."""
+    return len(framed(TOKEN, message, to_all=True))
 
 
 def table(found: Sequence[Sequence[Measured]]) -> str:

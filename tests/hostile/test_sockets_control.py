@@ -3,7 +3,9 @@ with the reason."""
 
 from __future__ import annotations
 
+import re
 import socket as sockets
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +19,7 @@ from rheos.core.errors import InternalError, TransportError
 from rheos.core.protocol import control
 from rheos.core.protocol.ids import Attempt
 from rheos.runtimes.continuous.admission import Admission
-from rheos.runtimes.continuous.control import CONTROL_VERSION, Join, framed
+from rheos.runtimes.continuous.control import CONTROL_VERSION, Join, body_of, framed
 from rheos.runtimes.continuous.control_client import ControlClient
 from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent
 from rheos.runtimes.continuous.security import Password
@@ -50,7 +52,7 @@ def driver() -> Iterator[ControlServer]:
         [b"more", b"frames"],
         [b""],
         [NESTED],
-        [b"x" * 16 + CONTROL_VERSION + NESTED],
+        [b"x" * 16 + CONTROL_VERSION + b"\x00" + NESTED],
         [framed(b"x" * 16, Join(FIRST, 0, "tcp://evil", "1.0"))],
         [TOKEN, framed(TOKEN, Join(FIRST, 0, "tcp://evil", "1.0"))],
     ],
@@ -77,7 +79,7 @@ def test_a_worker_that_sends_unreadable_messages_is_dropped(
         worker.connect(driver.address)
         worker.send(framed(TOKEN, Join(FIRST, 0, "tcp://a", "1.0")))
         next_of(driver, AllJoined)
-        worker.send(TOKEN + CONTROL_VERSION + NESTED)
+        worker.send(TOKEN + CONTROL_VERSION + b"\x00" + NESTED)
         silent = next_of(driver, Silent)
         assert (silent.attempt, silent.subtask) == (FIRST, 0)
         assert "a worker sent an unreadable message: it is nested deeper" in str(silent.error)
@@ -96,11 +98,34 @@ def test_a_worker_of_another_version_fails_with_that_reason(
         older.send(TOKEN + b"\x01" + msgspec.msgpack.encode({"type": "Join", "token": TOKEN}))
         assert older.poll(60_000)
         answer = older.recv()
-        assert b"uses version 01 of the control protocol, but this process uses version 02" in answer
-    monkeypatch.setattr("rheos.runtimes.continuous.control.CONTROL_VERSION", b"\x03")
+        assert b"uses version 01 of the control protocol, but this process uses version 03" in answer
+    monkeypatch.setattr("rheos.runtimes.continuous.control.CONTROL_VERSION", b"\x04")
     with pytest.raises(TransportError, match="of the control protocol, but this process uses"):
         foreign(context)
     assert driver.strangers() == 0
+
+
+def compressed(content: bytes) -> bytes:
+    return TOKEN + CONTROL_VERSION + b"\x01" + content
+
+
+DAMAGED = {
+    "an unknown form": (TOKEN + CONTROL_VERSION + b"\x07", "the unknown form 07"),
+    "no form": (TOKEN + CONTROL_VERSION, "the unknown form ?"),
+    "not compressed": (compressed(b"noise"), "is damaged"),
+    "truncated": (compressed(zlib.compress(bytes(1000))[:-1]), "truncated"),
+    "more": (compressed(zlib.compress(bytes(1000)) + b"more"), "followed by other bytes"),
+    "a bomb": (compressed(zlib.compress(bytes(100_000))), "too large"),
+}
+
+
+@pytest.mark.parametrize(("frame", "says"), DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_message_is_an_error_within_the_maximum_size(
+    frame: bytes, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rheos.runtimes.continuous.control.MAX_MESSAGE_BYTES", 10_000)
+    with pytest.raises(TransportError, match=re.escape(says)):
+        body_of(TOKEN, frame, "a worker")
 
 
 def foreign(context: zmq.Context[Any]) -> None:

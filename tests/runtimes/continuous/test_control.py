@@ -13,7 +13,15 @@ from rheos.core.errors import WorkerLostError
 from rheos.core.protocol import control
 from rheos.core.protocol.ids import Attempt
 from rheos.runtimes.continuous import control_server
-from rheos.runtimes.continuous.control import Join, JoinRefused, Welcome, framed, heartbeat_s
+from rheos.runtimes.continuous.control import (
+    Join,
+    JoinRefused,
+    Welcome,
+    body_of,
+    framed,
+    from_driver,
+    heartbeat_s,
+)
 from rheos.runtimes.continuous.control_client import ControlClient
 from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent
 from tests.waiting import wait_for
@@ -63,6 +71,19 @@ def test_a_worker_joins_and_exchanges_messages(context: zmq.Context[Any]) -> Non
     assert wait_for(worker.receive) == [control.Finish(attempt=FIRST)]
     worker.close()
     driver.close()
+
+
+def test_large_messages_to_all_workers_are_compressed() -> None:
+    """Their size grows with the number of slots, and so does the number of receivers."""
+    addresses = [f"tcp://10.20.{number // 16}.1:{30_000 + number}" for number in range(2_000)]
+    message = Welcome(FIRST, addresses)
+    frame = framed(TOKEN, message, to_all=True)
+    assert len(frame) < len(framed(TOKEN, message)) / 3
+    body = body_of(TOKEN, frame, "the driver")
+    assert body is not None
+    assert from_driver.decode(body) == message
+    small = Welcome(FIRST, addresses[:2])
+    assert framed(TOKEN, small, to_all=True) == framed(TOKEN, small)
 
 
 def test_a_copy_of_a_running_task_waits_until_the_attempt_ends(

@@ -19,6 +19,7 @@ from rheos.runtimes.continuous.control import (
     Join,
     RestoreAhead,
     RestoredAhead,
+    body_of,
     framed,
     from_driver,
 )
@@ -59,7 +60,9 @@ class TestTheirProgress:
 @pytest.mark.parametrize("restore", [None, Restore(entry=completed(3))])
 def test_the_order_to_begin_passes_the_channel(restore: Restore | None) -> None:
     order = BeginAttempt(attempt=AHEAD, next=Attempt(4), restore=restore)
-    assert from_driver.decode(framed(TOKEN, order)[len(TOKEN) + 1 :]) == order
+    body = body_of(TOKEN, framed(TOKEN, order), "the driver")
+    assert body is not None
+    assert from_driver.decode(body) == order
 
 
 class Slot:

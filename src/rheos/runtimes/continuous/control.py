@@ -8,8 +8,11 @@ A side that receives nothing for the heartbeat timeout abandons the other one: t
 attempt, the worker its process. So a worker that was frozen or cut off leaves as soon as it continues,
 even if messages are waiting (CP6).
 
-A message is one frame: the job's token, the version of this protocol, MessagePack. The reader compares
-the token before anything else, and drops and counts frames with another token (EX3).
+A message is one frame: the job's token, the version of this protocol, the form, MessagePack. The reader
+compares the token before anything else, and drops and counts frames with another token (EX3).
+
+The driver compresses a large message to all workers. The addresses of the slots and the manifest of a
+checkpoint grow with the number of slots, and every slot receives them.
 
 A driver that waits for a running job lets workers join under the number AHEAD. They restore checkpoints
 (`RestoreAhead`) until they are requested to join an attempt (`BeginAttempt`), as new workers do.
@@ -20,6 +23,7 @@ This module has the messages and their frames; the two ends are `control_client`
 from __future__ import annotations
 
 import math
+import zlib
 
 import msgspec
 
@@ -113,30 +117,45 @@ Order = RestoreAhead | BeginAttempt
 FromDriver = control.ToTask | Welcome | JoinRefused | Heartbeat | Order
 FromWorker = control.ToMaster | Join | Heartbeat | RestoredAhead | Left
 
-CONTROL_VERSION = b"\x02"
+CONTROL_VERSION = b"\x03"
 MAX_MESSAGE_BYTES = 256 << 20
 """Maximum size of a message that is sent. A larger one would make the other end disconnect."""
+_PLAIN = b"\x00"
+_COMPRESSED = b"\x01"
+_COMPRESSED_FROM_BYTES = 16 << 10
+"""Size from which a message to all workers is compressed."""
+_LEVEL = 1
+"""Level of zlib. Manifests consist of similar paths, which every level compresses well."""
 
 from_driver: BoundedDecoder[FromDriver] = BoundedDecoder(FromDriver, max_bytes=MAX_MESSAGE_BYTES)
 from_worker: BoundedDecoder[FromWorker] = BoundedDecoder(FromWorker, max_bytes=MAX_MESSAGE_BYTES)
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def framed(token: bytes, message: FromDriver | FromWorker) -> bytes:
-    """Return the frame of a message. Raise TransportError if it is too large."""
-    frame = token + CONTROL_VERSION + _encode(message)
-    if len(frame) > MAX_MESSAGE_BYTES:
+def framed(token: bytes, message: FromDriver | FromWorker, *, to_all: bool = False) -> bytes:
+    """Return the frame of a message. Raise TransportError if it is too large.
+
+    Args:
+        token: The job's token.
+        message: The message.
+        to_all: Whether all workers receive it. Then it is compressed if it is large.
+    """
+    body = _encode(message)
+    before = token + CONTROL_VERSION
+    if len(before) + len(_PLAIN) + len(body) > MAX_MESSAGE_BYTES:
         raise TransportError(
-            f"a {type(message).__name__} of {len(frame)} bytes is too large for the control channel",
+            f"a {type(message).__name__} of {len(body)} bytes is too large for the control channel",
             hint="it contains small parts of a checkpoint and the output staged by sinks: raise the "
             "parallelism, so that each subtask has less of it",
         )
-    return frame
+    if to_all and len(body) >= _COMPRESSED_FROM_BYTES:
+        return before + _COMPRESSED + zlib.compress(body, _LEVEL)
+    return before + _PLAIN + body
 
 
 def body_of(token: bytes, frame: bytes, of: str) -> bytes | None:
-    """Return the part of the frame after the token and the version; None if an unauthenticated peer
-    sent it. Raise TransportError if the other end has another version."""
+    """Return the MessagePack of the frame; None if an unauthenticated peer sent it. Raise
+    TransportError if the other end has another version, or the frame is damaged."""
     if not is_of(token, frame):
         return None
     version = frame[len(token) : len(token) + 1]
@@ -146,4 +165,22 @@ def body_of(token: bytes, frame: bytes, of: str) -> bytes | None:
             f"process uses version {CONTROL_VERSION.hex()}",
             hint="install the same version of Rheos on the driver and every worker",
         )
-    return frame[len(token) + 1 :]
+    start = len(token) + len(version)
+    form, content = frame[start : start + 1], frame[start + 1 :]
+    if form == _COMPRESSED:
+        return _decompressed(content)
+    if form != _PLAIN:
+        raise TransportError(f"a message has the unknown form {form.hex() or '?'}")
+    return content
+
+
+def _decompressed(content: bytes) -> bytes:
+    """Return the body of a compressed message, within the maximum size. Raise TransportError."""
+    stream = zlib.decompressobj()
+    try:
+        body = stream.decompress(content, MAX_MESSAGE_BYTES)
+    except zlib.error as error:
+        raise TransportError(f"a compressed message is damaged: {error}") from error
+    if not stream.eof or stream.unused_data:
+        raise TransportError("a compressed message is too large, truncated, or followed by other bytes")
+    return body

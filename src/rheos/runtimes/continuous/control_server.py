@@ -336,7 +336,7 @@ class ControlServer:
         self._socket.send_multipart([identity, framed(self._token, JoinRefused(attempt, reason))])
 
     def _send_all(self, message: FromDriver) -> None:
-        data = framed(self._token, message)
+        data = framed(self._token, message, to_all=True)
         for identity in self._workers.values():
             self._socket.send_multipart([identity, data])
         if isinstance(message, Heartbeat):
