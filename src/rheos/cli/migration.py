@@ -25,7 +25,8 @@ def migrate(
         str,
         typer.Argument(
             metavar="ORIGIN",
-            help="group:NAME for the committed offsets of a Kafka consumer group.",
+            help="The checkpoint folder of a Structured Streaming query, or group:NAME for the "
+            "committed offsets of a Kafka consumer group.",
         ),
     ],
     file: File,

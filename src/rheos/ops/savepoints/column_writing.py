@@ -30,8 +30,10 @@ PACKED = pa.schema([pa.field("target", pa.int32()), pa.field("rows", pa.binary()
 class ColumnEncoder(Protocol):
     """Conversion of rows to the table of a columnar state. Spark ships it to the tasks."""
 
-    unique: tuple[str, ...]
-    """Columns of the table that identify a row; the keys are among them."""
+    @property
+    def unique(self) -> tuple[str, ...]:
+        """Return the columns of the table that identify a row; the keys are among them."""
+        ...
 
     def table(self, rows: pa.RecordBatch) -> pa.Table:
         """Return the table of some rows. Its first column is the key group, as uint16.

@@ -51,7 +51,8 @@ class PutColumns:
 
 @dataclass(frozen=True)
 class PutTable:
-    """The whole of one small state that has no keys, as its operator stores it."""
+    """The whole of one small state, as its operator stores it. A table by key is sorted by key
+    group."""
 
     operator: OperatorId
     state: str

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
 import msgspec
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -22,7 +24,8 @@ from rheos.core.protocol import error_data
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.ports import Store
 from rheos.core.protocol.shapes import StatePurpose, StateShape
-from rheos.core.protocol.snapshots import StateHandle
+from rheos.core.protocol.snapshots import StateHandle, StateKind
+from rheos.core.state.parts import GROUP
 from rheos.core.version import VERSION
 from rheos.ops.savepoints.column_writing import PACKED, PackColumns, WriteColumns
 from rheos.ops.savepoints.deleting import DeletedKeys, DeleteRows
@@ -122,17 +125,7 @@ class _Writing:
             if isinstance(change, PutColumns):
                 found += self._write_columns(change)
             elif isinstance(change, PutTable):
-                found.append(
-                    put_part(
-                        self.directory,
-                        change.table,
-                        operator=change.operator,
-                        state=change.state,
-                        subtask=0,
-                        kind=change.kind,
-                        name=f"{self.token}-{at:05d}.arrow",
-                    )
-                )
+                found += self._write_table(change, f"{self.token}-{at:05d}.arrow")
         return sorted(found, key=lambda h: (h.operator, h.state, h.subtask, h.path))
 
     @property
@@ -192,6 +185,25 @@ class _Writing:
                 rows = over_rows(rows, "deleting:delete_rows", without, RAW)
         assert rows is not None
         return _collected(self._sorted(rows, operator, state, shape))
+
+    def _write_table(self, change: PutTable, name: str) -> Iterator[StateHandle]:
+        """Write a table, and yield a handle for each subtask with rows of it."""
+        parts = {0: change.table}
+        if change.kind is StateKind.KEYED:
+            parallelism, most = self._entry.width(change.operator), self._entry.max_parallelism
+            groups = change.table.column(GROUP).to_numpy().astype(np.int64)
+            owners = groups * parallelism // most
+            parts = {int(of): change.table.filter(pa.array(owners == of)) for of in np.unique(owners)}
+        for subtask, table in parts.items():
+            yield put_part(
+                self.directory,
+                table,
+                operator=change.operator,
+                state=change.state,
+                subtask=subtask,
+                kind=change.kind,
+                name=name,
+            )
 
     def _write_columns(self, change: PutColumns) -> list[StateHandle]:
         parallelism, most = self._entry.width(change.operator), self._entry.max_parallelism

@@ -1,0 +1,134 @@
+"""Rows of Spark's state as the columnar state of tumbling windows: totals, and limbs of exact sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.core.aggregates.contract import Agg
+from rheos.core.errors import ConfigurationError, InputError
+from rheos.core.operators.contract import PortType
+from rheos.core.operators.window.aggregate_tables import Tables
+from rheos.core.operators.window.contract import FixedWindows
+from rheos.core.operators.window.exact_limbs import BIN, COLUMN, carried, limbs_of_values
+from rheos.core.operators.window.frames import KEY, KEY_GROUP, key_names
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.protocol.polars_frames import arrow_table
+from rheos.core.protocol.shapes import StateShape
+from rheos.core.state.key_groups import groups_of_columns
+from rheos.ops.migration.buffers import Buffer, whole_sums
+from rheos.ops.migration.running_encoder import null_key
+from rheos.runtimes.state_tables.key_columns import KeyColumns
+from rheos.runtimes.state_tables.state_layout import arrow_type
+
+START, END = "window start", "window end"
+"""Columns with the bounds of Spark's window, in ms since the epoch."""
+
+
+@dataclass(frozen=True)
+class WindowEncoder:
+    """Encoder of the totals of each key and window."""
+
+    port: PortType
+    aggregates: Mapping[str, Agg]
+    windows: FixedWindows
+    shape: StateShape
+    buffers: Mapping[str, Buffer]
+    max_parallelism: int
+    of_limbs: bool = False
+    """Whether the table is that of the limbs of exact sums."""
+
+    @property
+    def unique(self) -> tuple[str, ...]:
+        index = (*key_names(self.port.keys), *self.windows.pane)
+        return (*index, COLUMN, BIN) if self.of_limbs else index
+
+    def table(self, rows: pa.RecordBatch) -> pa.Table:
+        keys = KeyColumns(self.shape.key)
+        columns = keys.batch(rows, keys.names).columns
+        if any(column.null_count for column in columns):
+            raise null_key(keys)
+        index = {KEY + name: column for name, column in zip(keys.names, columns, strict=True)}
+        index |= self._panes(rows)
+        columns_of_state, limbs = self._totals(rows)
+        if self.of_limbs:
+            frame = pl.DataFrame(pa.table(index)).hstack(limbs)
+            tables = Tables(key_names(self.port.keys), self.aggregates, self.port.schema, self.windows)
+            made = arrow_table(tables.totals.merge_limbs([carried(frame)]))
+        else:
+            made = pa.table(index | columns_of_state)
+        of_keys = [made.column(KEY + name).combine_chunks() for name in keys.names]
+        groups = groups_of_columns(of_keys, self.max_parallelism)
+        return made.add_column(0, KEY_GROUP, pa.array(groups.astype(np.uint16)))
+
+    def _panes(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
+        starts, ends = rows.column(START).to_numpy(), rows.column(END).to_numpy()
+        if rows.num_rows == 0:
+            return {name: pa.array([], pa.int64()) for name in self.windows.pane}
+        assigned = self.windows.assign(starts, None, 0, MIN_TIMESTAMP_MS)
+        panes = [np.broadcast_to(values, starts.shape) for values in assigned.panes]
+        bad = (panes[0] != starts) | (self.windows.pane_end(panes[0]) != ends)
+        if bad.any():
+            at = int(bad.argmax())
+            raise InputError(
+                f"the checkpoint has a window from {starts[at]} to {ends[at]} ms since the epoch, but "
+                f"the job declares {self.windows}",
+                hint="declare the window of the query, with its offset",
+            )
+        return {name: pa.array(of) for name, of in zip(self.windows.pane, panes, strict=True)}
+
+    def _totals(self, rows: pa.RecordBatch) -> tuple[dict[str, pa.Array], list[pl.Series]]:
+        """Return the columns of the totals, and the limbs of exact sums."""
+        fields = {each.name: arrow_type(each.type.name) for each in self.shape.value.fields}
+        made: dict[str, Any] = {"rows": pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)}
+        limbs: dict[str, list[pl.Series]] = {}
+        # Means come last: their counts are exact, and those of sums only show that there is a value.
+        for name, agg in sorted(self.aggregates.items(), key=lambda each: each[1].kind == "mean"):
+            buffer, column = self.buffers[name], agg.column
+            counts = buffer.counts(rows)
+            match agg.kind:
+                case "count":
+                    made["rows" if column is None else f"count.{column}"] = counts
+                case "sum" | "mean":
+                    assert column is not None
+                    kind = self.port.schema.field(column).type
+                    values = buffer.values(rows, "sum")
+                    if self._is_exact(agg, kind):
+                        made[f"exactly.{column}"] = counts
+                        sums = pl.Series(values.cast(pa.float64()))
+                        limbs.setdefault(column, limbs_of_values(column, sums))
+                        continue
+                    made[f"summed.{column}"] = counts
+                    if f"sum.{column}" not in made:
+                        whole = whole_sums(values, str(agg)) if agg.kind == "mean" else values
+                        made[f"sum.{column}"] = pc.fill_null(pa.array(whole), 0).cast(pa.int64())
+                case _:
+                    assert column is not None
+                    typed = buffer.values(rows, agg.kind).cast(self.port.schema.field(column).type)
+                    made[f"{agg.kind}.{column}"] = typed
+        totals = {name: pc.cast(made[name], kind) for name, kind in fields.items() if name in made}
+        missing = [name for name in fields if name not in totals]
+        assert not missing or self.of_limbs, missing
+        return totals, [limb for of_column in limbs.values() for limb in of_column]
+
+    def _is_exact(self, agg: Agg, kind: pa.DataType) -> bool:
+        if pa.types.is_floating(kind):
+            return True
+        return agg.kind == "mean" and pa.types.is_integer(kind) and kind.bit_width == 64
+
+
+def check_movable(aggregates: Mapping[str, Agg], schema: pa.Schema) -> None:
+    """Raise ConfigurationError if an aggregate of windows cannot be moved."""
+    for name, agg in aggregates.items():
+        of = None if agg.column is None else schema.field(agg.column).type
+        if agg.kind in ("sum", "mean") and of is not None and pa.types.is_decimal(of):
+            raise ConfigurationError(
+                f"{name}={agg} of decimals in windows cannot be moved",
+                hint="let the query finish its open windows, and start the job without their state",
+            )
