@@ -8,11 +8,17 @@ import msgspec
 import pytest
 
 from rheos.core.checkpoint.log_entries import CheckpointCompleted, Origin
-from rheos.core.checkpoint.resumed_chains import length_of, resumable_chains
+from rheos.core.checkpoint.resumed_chains import (
+    LARGE_BYTES,
+    is_written_again_soon,
+    length_of,
+    resumable_chains,
+)
 from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.snapshots import (
     IN_FLIGHT_INPUT,
+    MAX_DELTAS,
     PartMode,
     StateHandle,
     StateKind,
@@ -72,3 +78,30 @@ def test_a_chain_of_a_savepoint_is_not_continued() -> None:
 )
 def test_only_whole_chains_of_keyed_state_are_continued(handles: list[StateHandle]) -> None:
     assert resumable_chains(Restore(entry=checkpoint(handles)), 0, 2) == {}
+
+
+def sized(full_bytes: int, full_rows: int, *delta_rows: int) -> list[StateHandle]:
+    """Return the handles of a chain with a full part of this size."""
+    full = handle(subtask=0, operator=COUNT, mode=PartMode.FULL, rows=full_rows)
+    deltas = [handle(subtask=0, operator=COUNT, mode=PartMode.DELTA, rows=rows) for rows in delta_rows]
+    return [msgspec.structs.replace(full, size_bytes=full_bytes), *deltas]
+
+
+@pytest.mark.parametrize(
+    ("handles", "expected"),
+    [
+        (sized(LARGE_BYTES, 1_000), False),
+        (sized(LARGE_BYTES, 1_000, *[1] * (MAX_DELTAS - 4)), False),
+        (sized(LARGE_BYTES, 1_000, *[1] * (MAX_DELTAS - 3)), True),
+        (sized(LARGE_BYTES, 1_000, *[100] * 5), False),
+        (sized(LARGE_BYTES, 1_000, *[100] * 6), True),
+        # It is small, or written again after a few deltas anyway.
+        (sized(LARGE_BYTES - 1, 1_000, *[1] * MAX_DELTAS), False),
+        (sized(LARGE_BYTES, 1_000, *[400] * 2), False),
+    ],
+    ids=["full", "few deltas", "most deltas", "short deltas", "long deltas", "small", "always"],
+)
+def test_a_large_state_that_is_written_again_soon_is_foreseen(
+    handles: list[StateHandle], expected: bool
+) -> None:
+    assert is_written_again_soon(checkpoint(handles)) is expected

@@ -204,6 +204,12 @@ class Coordinator:
         return self._life.has_looked
 
     @property
+    def is_ready_for_handover(self) -> bool:
+        """Return whether a driver that waits could continue the job now, without reading a large state
+        anew."""
+        return self._life.has_looked and not self._life.is_state_written_again_soon
+
+    @property
     def situation(self) -> Situation | None:
         """Return what a driver that waits has read in the log; None for one that does not wait."""
         return None if self._life.succession is None else self._life.succession.situation

@@ -44,6 +44,7 @@ from rheos.core.checkpoint.next_attempt import FirstRead, NextAttempt, NoStep, R
 from rheos.core.checkpoint.placement import ReportShortage, WaitForSlots
 from rheos.core.checkpoint.read_splits import ReadSplits
 from rheos.core.checkpoint.restart import Failures
+from rheos.core.checkpoint.resumed_chains import is_written_again_soon
 from rheos.core.checkpoint.savepoint_requests import Stage
 from rheos.core.checkpoint.source_phases import SourcePhases
 from rheos.core.checkpoint.split_discovery import SplitDiscovery
@@ -129,6 +130,8 @@ class JobLifecycle:
         """Successor named by an entry whose write has failed: it may be in the log all the same."""
         self._looked_at: int | None = None
         """Next number of the log at the last look."""
+        self.is_state_written_again_soon = False
+        """Whether a handover is better requested later, as of the last look (UP10)."""
 
         self._confirms_soon = False
         """Whether the first checkpoint opens soon, as the other driver waits for it (UP8, UP11)."""
@@ -220,6 +223,8 @@ class JobLifecycle:
         if is_new:
             self._looked_at = read.view.next_number
             self.misfit = self._starting.misfit(read.view)
+            newest = read.view.completed[-1].entry if read.view.completed else None
+            self.is_state_written_again_soon = newest is not None and is_written_again_soon(newest)
             if self.misfit is not None and not self.succession.was_incumbent:
                 return self._end(Outcome.FAILED, self.misfit)  # UP2: nothing was asked of the job.
         match self.succession.look(read.view, now_ms):

@@ -154,6 +154,11 @@ class RestoredFiles:
     """Functions that read the files, by name. They raise CheckpointError with the file's name."""
 
 
+MAX_DELTAS = 64
+"""Maximum number of deltas in a chain, however small they are. Then a full part follows, because the
+log stores a handle for each delta."""
+
+
 @dataclass(frozen=True, slots=True)
 class WrittenChain:
     """Lengths of a chain of parts that a restored subtask may continue (CP11)."""

@@ -16,7 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.protocol.elements import Batch
-from rheos.core.protocol.snapshots import PartMode, SnapshotPart, StateKind, WrittenChain
+from rheos.core.protocol.snapshots import (
+    MAX_DELTAS,
+    PartMode,
+    SnapshotPart,
+    StateKind,
+    WrittenChain,
+)
 from rheos.core.state.key_groups import key_groups
 from rheos.core.state.keys import Key, KeyCodec
 
@@ -41,10 +47,6 @@ PIECE_BYTES = 16 << 20
 returned to it, each time."""
 _SAMPLE_ROWS = 1 << 10
 """Number of rows that determine how many rows a table has."""
-
-MAX_DELTAS = 64
-"""Maximum number of deltas in a chain, however small they are. Then a full part follows, because the
-log stores a handle for each delta."""
 
 
 StoredValues: TypeAlias = Callable[[Sequence[int]], Sequence[bytes | None]]

@@ -324,8 +324,9 @@ class Master:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the slots of this driver, which waits, have restored a recent checkpoint (UP10)."""
-        return self._coordinator.has_looked and self._launcher.is_prepared()
+        """Whether the slots of this driver, which waits, have restored a recent checkpoint (UP10), and
+        no large state is about to be written again."""
+        return self._coordinator.is_ready_for_handover and self._launcher.is_prepared()
 
     def request_profile(self, subtask: int, for_ms: int) -> Future[StackProfile]:
         """Request a profile of where a subtask spends its time. The answer comes after `for_ms`, or is
