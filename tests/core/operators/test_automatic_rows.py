@@ -49,9 +49,9 @@ def forms(monkeypatch: pytest.MonkeyPatch) -> Forms:
         found.taken += 1
         take_over(rows, code)
 
-    def leaving(rows: AutomaticRows) -> None:
+    def leaving(rows: AutomaticRows, error: RheosError | None = None) -> None:
         found.left += 1
-        leave(rows)
+        leave(rows, error)
 
     monkeypatch.setattr(AutomaticRows, "_take_over", taking)
     monkeypatch.setattr(AutomaticRows, "leave", leaving)

@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from rheos.core.compiler.called_functions import called_function
+from rheos.core.compiler.comprehension_writer import REDUCTIONS, ComprehensionWriter
 from rheos.core.compiler.condition_writer import Conditions
 from rheos.core.compiler.constants import MISSING, constant_of
 from rheos.core.compiler.moment_writer import MomentWriter
@@ -40,6 +41,7 @@ class CallWriter:
         conditions: Conditions,
         records: RecordWriter,
         moments: MomentWriter,
+        comprehensions: ComprehensionWriter,
         value: Callable[[ast.expr], Value],
         sources: dict[str, MethodText],
     ) -> None:
@@ -54,6 +56,7 @@ class CallWriter:
         self.conditions = conditions
         self.records = records
         self.moments = moments
+        self.comprehensions = comprehensions
         self.value = value
         self._sources = sources
         self._active: list[FunctionType] = []
@@ -82,6 +85,9 @@ class CallWriter:
             raise self._uncalled(node)
         if _is_duration(called) and len(node.args) == 1:
             return constant_of(self._duration(node.args[0]), self.out.texts, node.lineno)
+        match node.args:
+            case [ast.GeneratorExp() | ast.ListComp() as of] if called in REDUCTIONS:
+                return self.comprehensions.reduce(called, of)
         if called in (min, max) and len(node.args) > 1:
             return self._least(node, "<" if called is min else ">")
         if called is bool and len(node.args) == 1:

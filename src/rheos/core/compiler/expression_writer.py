@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from rheos.core.compiler.call_writer import CallWriter
 from rheos.core.compiler.called_functions import LocalValue
+from rheos.core.compiler.comprehension_writer import ComprehensionWriter
 from rheos.core.compiler.condition_writer import Conditions
 from rheos.core.compiler.constants import MISSING, SurroundingNames, constant_of
 from rheos.core.compiler.moment_writer import MomentWriter
@@ -46,6 +47,9 @@ class Expressions:
         self.conditions = Conditions(
             writer, scope, self.operators, self.python, self.tables, self.value
         )
+        self.comprehensions = ComprehensionWriter(
+            writer, scope, self.operators, self.conditions, self.value, self.items
+        )
         self.calls = CallWriter(
             writer,
             scope,
@@ -56,6 +60,7 @@ class Expressions:
             self.conditions,
             self.records,
             self.moments,
+            self.comprehensions,
             self.value,
             sources,
         )
