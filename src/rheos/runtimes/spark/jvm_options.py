@@ -29,27 +29,23 @@ _INSTALL_JAVA = (
     "on macOS: brew install openjdk@17), or point JAVA_HOME at one"
 )
 
-_PATIENT_COMPILERS = tuple(
-    f"-XX:{threshold}={value}"
-    for threshold, value in {
-        "Tier3InvocationThreshold": 5 * 200,
-        "Tier3MinInvocationThreshold": 5 * 100,
-        "Tier3CompileThreshold": 5 * 2_000,
-        "Tier4InvocationThreshold": 10 * 5_000,
-        "Tier4MinInvocationThreshold": 10 * 600,
-        "Tier4CompileThreshold": 10 * 15_000,
-        "Tier4BackEdgeThreshold": 10 * 40_000,
+_PATIENT_COMPILER = tuple(
+    f"-XX:Tier4{threshold}={10 * default}"
+    for threshold, default in {
+        "InvocationThreshold": 5_000,
+        "MinInvocationThreshold": 600,
+        "CompileThreshold": 15_000,
+        "BackEdgeThreshold": 40_000,
     }.items()
 )
-"""Options that make the JVM's compilers wait for code that is hotter than their defaults: the fast one
-(tier 3) five times, the optimising one (tier 4) ten times. Most of what they compile while Spark starts
-is not run again, and that takes a third of the time."""
+"""Options that make the JVM's optimising compiler wait for code that is ten times as hot as usual. Most
+of what it compiles while Spark starts is not run again, and that takes a third of the time."""
 
 
 def jvm_settings(java_version: str, given: str = "") -> dict[str, str]:
     """Return the settings of a JVM that is not started yet. `given` are its options so far."""
-    knows = "Server VM" in java_version and "Tier3" not in given and "Tier4" not in given
-    ours = list(_PATIENT_COMPILERS) if knows else []
+    knows = "Server VM" in java_version and "Tier4" not in given
+    ours = list(_PATIENT_COMPILER) if knows else []
     if "log4j" not in given and not os.environ.get("SPARK_CONF_DIR"):
         ours += _quiet_log()
     if not any(option in given for option in ("SharedArchiveFile", "ArchiveClassesAtExit")):
