@@ -36,9 +36,11 @@ from rheos.core.compiler.kernel import Typing
 from rheos.core.compiler.values import EmittedType
 from rheos.core.graph.batch_functions import KeyedBatchFunction
 from rheos.core.graph.nodes import Node, StreamType
+from rheos.core.operators.broadcast_process import BroadcastProcessSpec
 from rheos.core.operators.call import CallSpec
 from rheos.core.operators.filter_function import FilterFunctionSpec
 from rheos.core.operators.map import MapSpec
+from rheos.core.operators.plain_process import PlainProcessSpec
 from rheos.core.operators.process import ProcessSpec
 
 ROOT = Path(__file__).parents[1]
@@ -56,6 +58,9 @@ class Found:
     name: str
     refusal: Refusal | None
 
+
+OTHERS = (MapSpec, FilterFunctionSpec, CallSpec, PlainProcessSpec, BroadcastProcessSpec)
+"""Kinds whose specification has the form of the function."""
 
 _LEFT_OUT = ("map_batches", "map_async")
 
@@ -127,7 +132,7 @@ def _keep_code_alone(file: Path, parts: list[tuple[int, str]]) -> None:
 
 def _refusal(node: Node, types: list[StreamType]) -> Refusal | None:
     spec = node.spec
-    if isinstance(spec, MapSpec | FilterFunctionSpec | CallSpec):
+    if isinstance(spec, OTHERS):
         if spec.automatic is None:
             return Refusal(f"functions of {spec.kind} that return several values are not compiled")
         return spec.automatic if isinstance(spec.automatic, Refusal) else None

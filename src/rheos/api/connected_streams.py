@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rheos.api.column_hints import WithColumns
+from rheos.api.compiled_checks import automatic_form
 from rheos.api.function_checks import (
     check_function,
     check_late,
@@ -24,6 +25,7 @@ from rheos.api.method_hints import OF_ANY, OF_KEYED
 from rheos.api.stream_base import Stream
 from rheos.api.transformations import Transformation
 from rheos.core.callables import check_callable, function_name
+from rheos.core.compiler.values import EmittedType
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.connected_functions import (
     BroadcastProcessFunction,
@@ -38,6 +40,7 @@ from rheos.core.graph.nodes import MAIN, Late, Order, StreamType
 from rheos.core.graph.row_distribution import RowDistribution
 from rheos.core.graph.types import describe
 from rheos.core.graph.validate import check_inputs
+from rheos.core.operators.automatic_rows import element_typing
 from rheos.core.operators.broadcast_process import METHODS as OF_BROADCAST
 from rheos.core.operators.broadcast_process import BroadcastProcessSpec
 from rheos.core.operators.co_process import CoProcessSpec, Records, TwoFunctions
@@ -161,6 +164,10 @@ class _Emits:
     def __init__(self, main: DeclaredOutput, sides: Mapping[str, DeclaredOutput] | None = None) -> None:
         self.main = main
         self.sides = sides or {}
+
+    def types(self) -> dict[str, EmittedType | None]:
+        """Return the types by tag."""
+        return {tag: EmittedType(*each) for tag, each in {MAIN: self.main, **self.sides}.items()}
 
 
 class ConnectedStreams(_Pair):
@@ -318,7 +325,12 @@ class ConnectedStreams(_Pair):
                 if order == "event_time":
                     self._exchange_first()
                 records, sides = self._records(fn, OF_BROADCAST), tuple(emits.sides)
-                broadcast = BroadcastProcessSpec(fn, records, sides, order, late_of)
+                program, type = self._inputs[0].program, self._types[0]
+                typing = element_typing(
+                    type.schema, records[0], emits.types(), event_time=type.event_time
+                )
+                automatic = automatic_form(program, fn, typing)
+                broadcast = BroadcastProcessSpec(fn, records, sides, order, late_of, automatic)
                 return self._add_operator(broadcast, name, emits, outputs)
             if order != "arrival":
                 raise ProgramError(

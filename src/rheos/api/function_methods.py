@@ -23,7 +23,7 @@ from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.connected_functions import ProcessFunction
 from rheos.core.graph.functions import AsyncFunction
 from rheos.core.graph.nodes import MAIN, Spec
-from rheos.core.operators.automatic_rows import row_typing
+from rheos.core.operators.automatic_rows import element_typing, row_typing
 from rheos.core.operators.map import MapSpec
 from rheos.core.operators.map_batches import MapBatchesSpec
 from rheos.core.operators.plain_process import PlainProcessSpec
@@ -180,7 +180,13 @@ class FunctionMethods(Stream):
             declared = emitted_type(fn, ProcessFunction, methods, returns)
             sides = side_types(fn)
             check_outputs(fn, declared, sides, methods[0])
-            spec = PlainProcessSpec(fn, input_record(fn.process_element, self.schema), tuple(sides))
+            record, type = input_record(fn.process_element, self.schema), self._type
+            emits: dict[str, EmittedType | None] = {
+                tag: EmittedType(*each) for tag, each in {MAIN: declared, **sides}.items()
+            }
+            typing = element_typing(self.schema, record, emits, event_time=type.event_time)
+            automatic = automatic_form(self._at.program, fn, typing)
+            spec = PlainProcessSpec(fn, record, tuple(sides), automatic)
             outputs = {MAIN: declared, **sides}
             made = {tag: each.after(self._type) for tag, each in outputs.items()}
             return self._at.add(spec, name, made).stream

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
@@ -322,21 +322,10 @@ def drawn_plain(seed: int, returns: Literal["records", "record", "bool"]) -> Any
     """Return a function of one record, whose source is available: a drawn method, with local variables
     in place of state."""
     drawing = Drawing(Random(seed))
-    drawing.method("    def process_element(self, row, ctx):", rows=True)
-    lines = ["def Function(row):", *(f"    {name} = {given}" for name, given in _LOCALS.items())]
-    for line in drawing.lines[1:]:
-        line = line.removeprefix("    ")
-        indent = line[: len(line) - len(line.lstrip())]
-        if "ctx.timers" in line:
-            continue
-        if "ctx.output" in line:
-            line = f"{indent}yield Given(row.k, 1, row.x, row.f, row.s, row.b, row.t)"
-        line = re.sub(r"self\.(\w)\.clear\(\)", lambda found: f"{found[1]} = {_LOCALS[found[1]]}", line)
-        line = re.sub(r"self\.(\w)\.value", r"\1", line)
-        line = line.replace("ctx.key", "row.k").replace("ctx.timestamp", "row.at")
-        line = line.replace("ctx.watermark", "row.at")
-        lines.append(line)
-    text = "\n".join(lines) + "\n"
+    lines = _without_state(drawing, _LOCALS)
+    text = "\n".join(["def Function(row):", *lines]) + "\n"
+    text = text.replace("ctx.timestamp", "row.at").replace("ctx.watermark", "row.at")
+    text = re.sub(r"ctx.output.*", "yield Given(row.k, 1, row.x, row.f, row.s, row.b, row.t)", text)
     if returns == "record":
         text = text.replace("yield Given", "return Given")
     elif returns == "bool":
@@ -346,11 +335,89 @@ def drawn_plain(seed: int, returns: Literal["records", "record", "bool"]) -> Any
     return class_of(text, f"<drawn {returns} {seed}>")
 
 
+def _without_state(drawing: Drawing, initial: Mapping[str, str]) -> list[str]:
+    """Return the lines of a drawn method without state and timers. The local variables in place of
+    state have these initial values."""
+    drawing.method("    def process_element(self, row, ctx):", rows=True)
+    lines = [f"    {name} = {given}" for name, given in initial.items()]
+    for line in drawing.lines[1:]:
+        if "ctx.timers" in line:
+            continue
+        line = line.removeprefix("    ")
+        line = re.sub(r"self\.(\w)\.clear\(\)", lambda found: f"{found[1]} = {_LOCALS[found[1]]}", line)
+        line = re.sub(r"self\.(\w)\.value", r"\1", line)
+        lines.append(line.replace("ctx.key", "row.k"))
+    return lines
+
+
+@dataclass
+class Rule:
+    k: int
+    s: str
+    n: int
+    x: float
+    gone: bool
+    at: int
+
+
+_BROADCAST = _LOCALS | {
+    "n": "self.numbers.get(row.s, 7)",
+    "m": "self.numbers.get(row.t or 'm')",
+    "z": "self.shares.get(row.f, 0.5)",
+    "w": "self.words[row.k] if row.k in self.words else 'no word'",
+    "v": "self.words.get(row.k)",
+    "g": "row.s not in self.numbers",
+    "e": "self.numbers['s'] if row.k == 1 and row.f else 2",
+}
+"""Initial values of the local variables of functions with broadcast state."""
+
+_BROADCAST_HEAD = """
+import math
+class Function(rh.BroadcastProcessFunction):
+    side_outputs = {"side": Side}
+    numbers = rh.BroadcastState(str, int)
+    words = rh.BroadcastState(int, str)
+    shares = rh.BroadcastState(bool, float)
+
+    def process_broadcast_element(self, rule: Rule, ctx):
+        self.numbers[rule.s] = rule.n
+        self.shares[rule.n % 2 == 0] = rule.x
+        if rule.gone:
+            self.words.pop(rule.k, None)
+        else:
+            self.words[rule.k] = rule.s
+
+    def process_element(self, row: Drawn, ctx):
+"""
+
+
+def drawn_broadcast(seed: int) -> Any:
+    """Return a function that reads broadcast state, whose source is available."""
+    lines = _without_state(Drawing(Random(seed)), _BROADCAST)
+    text = _BROADCAST_HEAD + "".join(f"    {line}\n" for line in lines)
+    return class_of(text, f"<drawn broadcast {seed}>")
+
+
+def drawn_rules(seed: int, count: int) -> list[dict[str, Any]]:
+    rng = Random(seed)
+    return [
+        {
+            "k": rng.randrange(3),
+            "s": rng.choice(["s", "m", "l", ""]),
+            "n": rng.randrange(-5, 9),
+            "x": rng.choice([rng.uniform(-9, 9), -0.0, float("nan")]),
+            "gone": rng.random() < 0.3,
+            "at": 9 * at,
+        }
+        for at in range(count)
+    ]
+
+
 def class_of(text: str, file: str) -> Any:
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     names: dict[str, Any] = {
         "rh": rh, "math": math, "Given": Given, "Side": Side, "SIZES": SIZES, "NAMES": NAMES, "KNOWN": KNOWN, "STEPS": STEPS, "grade": grade, "share": share,
-        "Drawn": Drawn, "__name__": __name__,
+        "Drawn": Drawn, "Rule": Rule, "__name__": __name__,
     }  # fmt: skip
     exec(compile(text, file, "exec"), names)
     return names["Function"]

@@ -8,7 +8,7 @@ import inspect
 import math
 import operator
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,6 +27,7 @@ from rheos.core.compiler.values import (
     Kind,
     Value,
 )
+from rheos.core.graph.state import BroadcastState
 from rheos.core.state.columnar.string_codes import StringCodes
 
 _MOST_PLACES = 1 << 20
@@ -174,6 +175,43 @@ class Table:
     values: npt.NDArray[Any]
     nulls: npt.NDArray[np.bool_] | None
     """Mask of the values that are None; None if no value is."""
+    state: str = ""
+    """Broadcast state whose entries the arrays have while a loop runs; empty for constants."""
+
+
+def broadcast_table(declared: BroadcastState[Any, Any], line: int) -> Table:
+    """Return the table of a broadcast state, without its entries. Raise CannotCompile if their types
+    are not supported."""
+    kinds = [KINDS.get(each, "none") for each in (declared.key_type, declared.value_type)]
+    if kinds[0] not in ("int", "bool", "str") or kinds[1] == "none":
+        raise CannotCompile(
+            f"broadcast state {declared.name!r} cannot be compiled",
+            line,
+            "declare keys of int, bool or str, and values of int, float, bool or str",
+        )
+    return table_of_entries([], [], kinds[0], kinds[1], StringCodes(), declared.name)
+
+
+def table_of_entries(
+    keys: Sequence[Any], values: Sequence[Any], key: Kind, value: Kind, texts: StringCodes, state: str
+) -> Table:
+    """Return the table of the entries of a broadcast state. Raise CannotCompile if an integer exceeds
+    64 bits."""
+    what = f"broadcast state {state!r}"
+    numbers = _numbers(keys, key, texts, what, 0)
+    order = np.argsort(numbers)
+    # One value more: code reads a value, which it ignores, if a key is missing.
+    found = _numbers([*values, _zero_of(value)], value, texts, what, 0)
+    dtype = DTYPES[value]
+    return Table(
+        (key,),
+        (numbers[order].astype(np.int64),),
+        order.astype(np.int64),
+        value,
+        found.astype(dtype),
+        None,
+        state,
+    )
 
 
 def places_of(given: Any) -> Any:

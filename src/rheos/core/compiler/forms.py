@@ -90,6 +90,7 @@ KEYED = FunctionForm(
         MethodForm("timers", "on_timer", ("record", "context"), "records"),
     )
 )
+ELEMENT = FunctionForm((MethodForm("rows", "process_element", ("record", "context"), "records"),))
 MAP = _called(("record",), "record")
 FLAT_MAP = _called(("record",), "records")
 PREDICATE = _called(("record",), "value")

@@ -26,7 +26,7 @@ from rheos.core.compiler.statements import Statements
 from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, kind_of_column
 from rheos.core.compiler.writer import Failure, OutputColumns, Parameter, Writer
 from rheos.core.graph.compilation import MethodText
-from rheos.core.graph.state import ValueState, keyed_declarations
+from rheos.core.graph.state import BroadcastState, ValueState, keyed_declarations, unkeyed_declarations
 from rheos.core.state.columnar.column import check_column
 from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.version import VERSION
@@ -119,6 +119,8 @@ def loops_of(
             check_column(declared, "a compiled function", needs_default=False, may_expire=True)
         assert isinstance(declared, ValueState)
         states[declared.name] = declared
+    unkeyed = unkeyed_declarations(function)
+    broadcast = {name: of for name, of in unkeyed.items() if isinstance(of, BroadcastState)}
     keys = [(name, kind_of_column(typing.schema.field(name).type)) for name in typing.keys]
     fields = record_fields(typing.schema, typing.record)
     found: dict[Role, Loop] = {}
@@ -129,7 +131,7 @@ def loops_of(
         try:
             method = called_method(function, form.name)
             found[form.role] = _loop(
-                form, text, method, function, states, keys, fields, typing, texts, methods
+                form, text, method, function, states, broadcast, keys, fields, typing, texts, methods
             )
         except CannotCompile as refused:
             refused.file = refused.file or text.file
@@ -143,6 +145,7 @@ def _loop(
     method: types.FunctionType,
     function: Any,
     states: Mapping[str, ValueState[Any]],
+    broadcast: Mapping[str, BroadcastState[Any, Any]],
     keys: Sequence[tuple[str, Kind]],
     fields: Mapping[str, RecordField],
     typing: Typing,
@@ -167,6 +170,7 @@ def _loop(
         states,
         fields,
         keys,
+        broadcast=broadcast,
         record=typing.record,
         event_time=typing.event_time,
     )
@@ -313,7 +317,7 @@ def _compiled(loop: Loop, folder: str | None) -> Any:
         return nb.Array(numba.from_dtype(np.dtype(dtype)), 1, "C", readonly=readonly)
 
     def of(parameter: Parameter) -> Any:
-        if parameter.kind == "str" and parameter.source != "table":
+        if parameter.kind == "str" and parameter.source not in ("table", "broadcast"):
             return array(np.int32, readonly=parameter.source != "state")
         own = parameter.source in _WRITTEN
         return array(DTYPES[parameter.kind], readonly=not own)

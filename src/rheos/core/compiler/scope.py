@@ -30,7 +30,7 @@ from rheos.core.compiler.values import (
     kind_of_column,
 )
 from rheos.core.compiler.writer import Parameter, Writer
-from rheos.core.graph.state import ValueState
+from rheos.core.graph.state import BroadcastState, ValueState
 from rheos.core.protocol.annotations import hints_of, without_none
 
 Role = Literal["rows", "timers"]
@@ -81,6 +81,7 @@ class MethodScope:
         fields: Mapping[str, RecordField],
         keys: Sequence[tuple[str, Kind]],
         *,
+        broadcast: Mapping[str, BroadcastState[Any, Any]],
         record: type | None,
         event_time: bool,
     ) -> None:
@@ -89,6 +90,7 @@ class MethodScope:
         self.states = states
         self.fields = fields
         self.keys = keys
+        self._broadcast = broadcast
         self.record = record
         self.event_time = event_time
         self._self, self._given, self._context = arguments
@@ -228,6 +230,13 @@ class MethodScope:
                 return self.states.get(name)
         return None
 
+    def broadcast_state(self, node: ast.expr) -> BroadcastState[Any, Any] | None:
+        """Return the broadcast state that `self.name` refers to; None if it is not broadcast state."""
+        match node:
+            case ast.Attribute(value=ast.Name(id=of), attr=name) if of == self._self:
+                return self._broadcast.get(name)
+        return None
+
     def is_instance(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id == self._self
 
@@ -284,6 +293,8 @@ class MethodScope:
         return None
 
     def _key(self, out: Writer, at: int, line: int) -> Value:
+        if not self.keys:
+            raise CannotCompile("the context has no key here", line, "key the stream by key_by")
         name, kind = self.keys[at]
         if kind == "other":
             raise CannotCompile(f"the key {name!r} has a type that cannot be compiled", line)
@@ -302,7 +313,8 @@ class MethodScope:
 
     def of_instance(self, name: str) -> Any:
         """Return an attribute of the function object; MISSING if it does not exist."""
-        return MISSING if name in self.states else attribute_of(self.instance, name)
+        is_state = name in self.states or name in self._broadcast
+        return MISSING if is_state else attribute_of(self.instance, name)
 
     # --- tables ---------------------------------------------------------------------------------------
 

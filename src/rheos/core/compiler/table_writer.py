@@ -1,20 +1,29 @@
-"""Writes accesses to dicts, lists and sets of constants, which become arrays."""
+"""Writes accesses to collections of constants and to broadcast state, which become arrays."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
-from rheos.core.compiler.constants import MISSING, Table, places_of, table_of, unchanged
+from rheos.core.compiler.constants import (
+    MISSING,
+    Table,
+    broadcast_table,
+    places_of,
+    table_of,
+    unchanged,
+)
 from rheos.core.compiler.name_resolver import NameResolver
 from rheos.core.compiler.scope import MethodScope
-from rheos.core.compiler.values import NONE, PYTHON_NAMES, CannotCompile, Value
+from rheos.core.compiler.values import NONE, PYTHON_NAMES, CannotCompile, Kind, Value
 from rheos.core.compiler.writer import Parameter, Writer
+from rheos.core.graph.state import BroadcastState
 
 
 class ConstantTables:
-    """A writer of accesses to collections of constants. `value` writes the keys."""
+    """A writer of accesses to collections of constants and to broadcast state. `value` writes the
+    keys."""
 
     def __init__(
         self,
@@ -29,7 +38,8 @@ class ConstantTables:
         self._value = value
 
     def has(self, node: ast.expr) -> bool:
-        """Return whether the node refers to an object from outside other than a string."""
+        """Return whether the node refers to broadcast state, or to an object from outside other than a
+        string."""
         given = self.collection(node)
         return given is not MISSING and not isinstance(given, str)
 
@@ -41,7 +51,8 @@ class ConstantTables:
                 return [self._literal(each) for each in elements]
             case ast.Set(elts=elements):
                 return {self._literal(each) for each in elements}
-        return self._names.object(node)
+        declared = self.scope.broadcast_state(node)
+        return declared if declared is not None else self._names.object(node)
 
     def _literal(self, node: ast.expr) -> Any:
         try:
@@ -63,13 +74,15 @@ class ConstantTables:
             raise CannotCompile(
                 f"{name} cannot be compiled", line, "look up values in dicts and sets of constants"
             )
-        table = self.scope.table(
-            given, as_dict, lambda: table_of(as_dict(given), name, self.out.texts, line)
-        )
+        if isinstance(given, BroadcastState):
+            table = self.scope.table(given, "entries", lambda: broadcast_table(given, line))
+        else:
+            table = self.scope.table(
+                given, as_dict, lambda: table_of(as_dict(given), name, self.out.texts, line)
+            )
         parts = key if isinstance(key, list) else [key]
         if len(parts) != len(table.kinds):
             raise CannotCompile(f"the keys of {name} have a different number of parts", line)
-        number = self.scope.number_of(table)
         place, steps = "0", []
         for at, (part, kind, known) in enumerate(zip(parts, table.kinds, table.parts, strict=True)):
             numbers = {part.kind, kind} <= {"int", "bool"}
@@ -77,35 +90,33 @@ class ConstantTables:
                 raise CannotCompile(
                     f"{name} is looked up by {part.shown}, but its keys are {PYTHON_NAMES[kind]}", line
                 )
-            column = self.out.parameter(
-                f"d{number}_p{at}", Parameter("table", f"{number}", "int", table, f"parts {at}")
-            )
+            column = self._array(table, f"p{at}", "int", f"parts {at}")
             code = part.code if part.kind in ("int", "str") else f"int64({part.code})"
             step = self.out.held(f"place({column}, {code})")
             if part.null:
                 self.out.write(f"{step} = -1 if {part.null} else {step}")
             steps.append(step)
             place = step if place == "0" else f"({place} * {len(known)} + {step})"
-        places = self.out.parameter(
-            f"d{number}_places", Parameter("table", f"{number}", "int", table, "places")
-        )
+        places = self._array(table, "places", "int")
         there = " and ".join(f"{step} >= 0" for step in steps)
         return table, self.out.held(f"{places}[{place}] if {there} else -1")
 
     def value_at(self, table: Table, found: str) -> Value:
         """Return the value at the position; an arbitrary value if the position is missing."""
-        number = self.scope.number_of(table)
-        values = self.out.parameter(
-            f"d{number}_values", Parameter("table", f"{number}", table.kind, table, "values")
-        )
+        values = self._array(table, "values", table.kind)
         name = self.out.held(f"{values}[max({found}, 0)]")
         null = ""
         if table.nulls is not None:
-            nulls = self.out.parameter(
-                f"d{number}_nulls", Parameter("table", f"{number}", "bool", table, "nulls")
-            )
+            nulls = self._array(table, "nulls", "bool")
             null = self.out.held(f"{nulls}[max({found}, 0)]")
         return Value(table.kind, name, null)
+
+    def _array(self, table: Table, name: str, kind: Kind, part: str = "") -> str:
+        """Return the name of an array of the table. `part` is its attribute, if that differs."""
+        number = self.scope.number_of(table)
+        source: Literal["table", "broadcast"] = "broadcast" if table.state else "table"
+        given = Parameter(source, table.state or f"{number}", kind, table, part or name)
+        return self.out.parameter(f"d{number}_{name}", given)
 
     def item(self, node: ast.Subscript) -> Value:
         """Write the access to an element of a collection of constants."""

@@ -21,7 +21,7 @@ class Parameter:
 
     source: Literal[
         "column", "nulls", "key", "state", "present", "changed", "stamps", "times", "table",
-        "numbers", "floats", "remembered",
+        "broadcast", "numbers", "floats", "remembered",
     ]  # fmt: skip
     name: str
     kind: Kind

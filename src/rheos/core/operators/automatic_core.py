@@ -130,8 +130,7 @@ class AutomaticCore(ProcessCore):
         return self._compiled
 
     def _write(self) -> CompiledCode:
-        typing = typing_of(self.ctx.ports[0], self._spec, self.ctx.outputs)
-        return code_of(self.function, self._methods, typing)
+        return code_of(self.function, self._methods, typing_of(self.ctx, self._spec))
 
     def _take_over(self, code: CompiledCode) -> None:
         """Continue in the compiled form, unless a value of the state does not allow it."""

@@ -43,15 +43,17 @@ counts only once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from rheos.core.compiler.eligibility import Automatic, summary_of
 from rheos.core.graph.nodes import Order
 from rheos.core.operators.co_process import Records, spelled
 from rheos.core.operators.contract import (
     KeySpec,
     Operator,
     OperatorContext,
+    OperatorSpec,
     Out,
     PortType,
     Restored,
@@ -91,13 +93,17 @@ class BroadcastProcessSpec(KeySpec):
     side_outputs: tuple[str, ...]
     order: Order = "arrival"
     late: LateByPort = TO_SIDE_OUTPUT
+    automatic: Automatic = None
+    """Form of `process_element`. Rules are few, so their method is interpreted."""
 
     kind: ClassVar[str] = "broadcast_process"
 
     def operator(self, ctx: OperatorContext) -> Operator:
         if self.order == "event_time":
             return OrderedBroadcastOperator(ctx, self)
-        return UnkeyedFunctionOperator(ctx, self.fn, self.side_outputs, self.takes)
+        return UnkeyedFunctionOperator(
+            ctx, self.fn, self.side_outputs, self.takes, automatic=self.automatic
+        )
 
     def in_batch(self, ctx: OperatorContext) -> Operator:
         return BatchBroadcastOperator(ctx, self) if self.order == "event_time" else self.operator(ctx)
@@ -123,7 +129,13 @@ class BroadcastProcessSpec(KeySpec):
 
     def summary(self) -> str:
         held = ", in event-time order" if self.order == "event_time" else ""
-        return f"takes {spelled(self.records)}{held}"
+        return f"takes {spelled(self.records)}{held}{summary_of(self.automatic)}"
+
+    def interpreted(self) -> OperatorSpec:
+        return replace(self, automatic=None)
+
+    def with_function(self, fn: Any) -> OperatorSpec:
+        return replace(self, fn=fn, automatic=None)
 
     def origin(self) -> Origin:
         return CallOfFunction({method: port for port, method in enumerate(METHODS)})
@@ -135,7 +147,7 @@ class OrderedBroadcastOperator(UnkeyedFunctionOperator):
     def __init__(
         self, ctx: OperatorContext, spec: BroadcastProcessSpec, *, in_batch: bool = False
     ) -> None:
-        super().__init__(ctx, spec.fn, spec.side_outputs, spec.takes)
+        super().__init__(ctx, spec.fn, spec.side_outputs, spec.takes, automatic=spec.automatic)
         self._waiting = RowsByTime(ctx, spec.late, all_ports=True, rewinds=in_batch)
 
     def open(self, restored: Restored) -> None:

@@ -61,7 +61,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,16 +69,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.compiler.kernel import Typing, loops_of
-from rheos.core.compiler.values import EmittedType
 from rheos.core.compiler.writer import Parameter
 from rheos.core.errors import RheosError
 from rheos.core.graph.compilation import MethodText
-from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.calls import Timer as FiredTimer
 from rheos.core.operators.columnar_core import ColumnarCore, Delivery, DueTimers
 from rheos.core.operators.compiled_loops import CompiledCode, Filled, LoopCalls, LoopInputs, RunningLoop
-from rheos.core.operators.compiled_outputs import CompiledOutputs
-from rheos.core.operators.contract import OperatorContext, Out, OutputType, PortType, Restored
+from rheos.core.operators.compiled_outputs import CompiledOutputs, emitted_types
+from rheos.core.operators.contract import OperatorContext, Out, Restored
 from rheos.core.operators.records import HiddenColumns, Stamps
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch, visible
 from rheos.core.protocol.types import rows_of
@@ -194,13 +192,9 @@ class CompiledCore(ColumnarCore):
             yield from self._batches(tag, columns, hidden.at(calls))
 
 
-def typing_of(port: PortType, spec: ProcessSpec, read: Mapping[str, OutputType]) -> Typing:
-    """Return the typing of the outputs. Rows of unread outputs, without known columns, are only
-    checked."""
-    outputs: dict[str, EmittedType | None] = dict.fromkeys((MAIN, *spec.side_outputs))
-    for tag, output in read.items():
-        if tag in outputs:
-            outputs[tag] = EmittedType(visible(output.schema), output.type.record)
+def typing_of(ctx: OperatorContext, spec: ProcessSpec) -> Typing:
+    """Return the typing of a keyed function."""
+    port, outputs = ctx.ports[0], emitted_types(ctx, spec.side_outputs)
     return Typing(visible(port.schema), port.keys, spec.record, TS in port.schema.names, outputs)
 
 
@@ -208,7 +202,7 @@ class MarkedCore(CompiledCore):
     """The core of a function that is marked for compilation, which is compiled when it is opened."""
 
     def __init__(self, ctx: OperatorContext, spec: ProcessSpec, methods: dict[str, MethodText]) -> None:
-        self._typing = typing_of(ctx.ports[0], spec, ctx.outputs)
+        self._typing = typing_of(ctx, spec)
         self._methods = methods
         super().__init__(ctx, spec, CompiledCode(StringCodes(), {}))
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.core.compiler.constants import DTYPES
+from rheos.core.compiler.constants import DTYPES, Table
 from rheos.core.compiler.kernel import TIMERS, Loop, Typing, compiled_loop, loops_of
 from rheos.core.compiler.scope import Role
 from rheos.core.compiler.values import Kind
@@ -54,6 +54,14 @@ def code_of(function: Any, methods: dict[str, MethodText], typing: Typing) -> Co
     return CompiledCode(texts, loops_of(function, methods, typing, texts))
 
 
+def array_of(table: Table, part: str) -> npt.NDArray[Any]:
+    """Return the array of a table that a loop reads: an attribute, or "parts" with a number."""
+    what, _, at = part.partition(" ")
+    array: Any = getattr(table, what)
+    found: npt.NDArray[Any] = array[int(at)] if at else array
+    return found
+
+
 class LoopInputs:
     """The columns of a batch that a loop reads, as NumPy arrays.
 
@@ -72,10 +80,7 @@ class LoopInputs:
                 return python.array(parameter)
             case "table":
                 assert parameter.table is not None
-                what, _, at = parameter.part.partition(" ")
-                part: Any = getattr(parameter.table, what)
-                found: npt.NDArray[Any] = part[int(at)] if at else part
-                return found
+                return array_of(parameter.table, parameter.part)
             case "nulls":
                 assert self._batch is not None
                 column = self._batch.column(parameter.name)

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.core.compiler.values import Kind
+from rheos.core.compiler.values import EmittedType, Kind
 from rheos.core.compiler.writer import OutputColumns
 from rheos.core.errors import UserFunctionError
+from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.compiled_loops import Filled, RunningLoop
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.operators.records import Stamps
-from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.elements import Batch, visible
 from rheos.core.protocol.types import TypeMismatch, rows_of
 from rheos.core.safe_strings import shown
 from rheos.core.state.columnar.string_codes import StringCodes
 
 _HINT = "return the declared output type, or declare the type that is returned (returns=)"
+
+
+def emitted_types(ctx: OperatorContext, side_outputs: Iterable[str]) -> dict[str, EmittedType | None]:
+    """Return the types of the outputs of a function, by tag; None for outputs that no operator reads.
+    Their rows, without known columns, are only checked."""
+    found: dict[str, EmittedType | None] = dict.fromkeys((MAIN, *side_outputs))
+    for tag, output in ctx.outputs.items():
+        if tag in found:
+            found[tag] = EmittedType(visible(output.schema), output.type.record)
+    return found
 
 
 class CompiledOutputs:

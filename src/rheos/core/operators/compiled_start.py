@@ -63,6 +63,6 @@ def compiled_core(ctx: OperatorContext, spec: ProcessSpec) -> ProcessCore | None
     from rheos.core.operators.compiled_core import MarkedCore, typing_of
 
     mark = compiled_mark(spec.fn)
-    if mark is None or not check_compiles(spec.fn, typing_of(ctx.ports[0], spec, ctx.outputs)):
+    if mark is None or not check_compiles(spec.fn, typing_of(ctx, spec)):
         return None
     return MarkedCore(ctx, spec, mark.methods)

@@ -24,9 +24,11 @@ check_example(
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from rheos.core.compiler.eligibility import Automatic, summary_of
+from rheos.core.graph.render import spell_record
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
 from rheos.core.operators.origins import CallOfFunction, Origin
 from rheos.core.operators.unkeyed_function import UnkeyedFunctionOperator
@@ -41,18 +43,25 @@ class PlainProcessSpec(OperatorSpec):
     fn: Any
     record: type | None
     side_outputs: tuple[str, ...]
+    automatic: Automatic = None
 
     kind: ClassVar[str] = "process"
 
     def operator(self, ctx: OperatorContext) -> Operator:
         takes = [("process_element", self.record)]
-        return UnkeyedFunctionOperator(ctx, self.fn, self.side_outputs, takes)
+        return UnkeyedFunctionOperator(ctx, self.fn, self.side_outputs, takes, automatic=self.automatic)
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         return dict(unkeyed_shapes(self.fn))
 
     def summary(self) -> str:
-        return f"takes {'named rows' if self.record is None else self.record.__name__}"
+        return f"takes {spell_record(self.record)}{summary_of(self.automatic)}"
+
+    def interpreted(self) -> OperatorSpec:
+        return replace(self, automatic=None)
+
+    def with_function(self, fn: Any) -> OperatorSpec:
+        return replace(self, fn=fn, automatic=None)
 
     def row_order(self) -> RowOrder:
         return RowOrder.OF_ARRIVAL if unkeyed_shapes(self.fn) else RowOrder.OF_SPLIT

@@ -7,11 +7,14 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, assert_never
 
+from rheos.core.compiler.eligibility import Automatic
+from rheos.core.operators.automatic_rows import AutomaticRows, automatic_rows, element_typing
 from rheos.core.operators.calls import Calls, ContextWithoutKey, Process
+from rheos.core.operators.compiled_outputs import emitted_types
 from rheos.core.operators.contract import Operator, OperatorContext, Out, Restored
-from rheos.core.operators.records import HiddenColumns, call_user
+from rheos.core.operators.records import HiddenColumns, call_user, with_hidden
 from rheos.core.operators.runtime_context import RuntimeContext, opening
-from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.elements import TS, Batch
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.core.protocol.types import rows_of
@@ -50,7 +53,10 @@ class UnkeyedFunctionOperator(Operator):
         side_outputs: Iterable[str],
         takes: Takes,
         form: Form = "process",
+        automatic: Automatic = None,
     ) -> None:
+        """Create the operator. `automatic` is the form of `process_element`, which is called for the
+        rows of the first port."""
         super().__init__(ctx)
         # Subtasks that share a process must not share the user's object.
         self._function = copy.deepcopy(function)
@@ -58,7 +64,17 @@ class UnkeyedFunctionOperator(Operator):
         self._takes = [(_called(getattr(self._function, name), form), record) for name, record in takes]
         self._calls = calls = Calls(ctx, side_outputs)
         self._context = ContextWithoutKey(calls)
+        self._compiled = self._automatic(automatic, takes[0][1], side_outputs)
         self._open = False
+
+    def _automatic(
+        self, automatic: Automatic, record: type | None, side_outputs: Iterable[str]
+    ) -> AutomaticRows | None:
+        """Return the compiled form of `process_element`; None if it is interpreted."""
+        schema = self.ctx.ports[0].schema
+        emits = emitted_types(self.ctx, side_outputs)
+        typing = element_typing(schema, record, emits, event_time=TS in schema.names)
+        return automatic_rows(self.ctx, self._function, automatic, typing, self._states.broadcast)
 
     def open(self, restored: Restored) -> None:
         self._states.restore(restored)
@@ -69,10 +85,30 @@ class UnkeyedFunctionOperator(Operator):
         return self._deliver(port, batch, HiddenColumns.of(batch))
 
     def _deliver(self, port: int, batch: Batch, hidden: HiddenColumns) -> Iterator[Out]:
+        outs = self._by_compiled(batch, hidden) if port == 0 else None
+        if outs is not None:
+            yield from outs
+            return
         process, record = self._takes[port]
         rows = rows_of(batch, record)
         self._states.set_writable(self.ctx.ports[port].broadcast)
         yield from self._calls.deliver_without_key(process, self._context, rows, hidden)
+
+    def _by_compiled(self, batch: Batch, hidden: HiddenColumns) -> list[Out] | None:
+        """Return the output of the compiled form; None if Python must call the function."""
+        if self._compiled is None:
+            return None
+        timed = hidden.stamps is not None
+        if not timed and any(TS in output.schema.names for output in self.ctx.outputs.values()):
+            return None
+        results = self._compiled.results_at(batch, hidden, self._calls.watermark_ms)
+        if results is None:
+            return None
+        outs, most = [], self.ctx.batch_rows
+        for tag, made, origins in results:
+            whole = with_hidden(made, self.ctx.outputs[tag].schema, hidden.at(origins))
+            outs += [Out(whole.slice(start, most), tag) for start in range(0, whole.num_rows, most)]
+        return outs
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
         self._calls.watermark_ms = max(self._calls.watermark_ms, timestamp_ms)

@@ -61,8 +61,11 @@ class BroadcastHandle(dict[Any, Any]):
         self._value = value
         self.writable = False
         """Whether the current row reaches every subtask, so that its call may write."""
+        self.version = 0
+        """Number of times that entries may have changed."""
 
     def _check(self) -> None:
+        self.version += 1
         if not self.writable:
             raise StateAccessError(
                 f"broadcast state {self._name!r} was written where it is read-only",
@@ -108,10 +111,12 @@ class BroadcastHandle(dict[Any, Any]):
 
     def forget(self) -> None:
         """Remove all entries, without checking whether the function may write."""
+        self.version += 1
         super().clear()
 
     def take(self, entries: Iterable[tuple[Any, Any]]) -> None:
         """Add restored entries, without checking whether the function may write."""
+        self.version += 1
         super().update(entries)
 
 
@@ -226,6 +231,12 @@ class UnkeyedStates:
 
     def parts(self) -> list[SnapshotPart]:
         return [state.part() for state in self._states.values()]
+
+    @property
+    def broadcast(self) -> Mapping[str, BroadcastHandle]:
+        """Return the handles of broadcast state, by name."""
+        found = {name: state.handle for name, state in self._states.items()}
+        return {name: each for name, each in found.items() if isinstance(each, BroadcastHandle)}
 
     def forget_broadcast(self) -> None:
         """Remove all entries of broadcast state."""
