@@ -93,6 +93,8 @@ class Function(rh.KeyedProcessFunction):
 class Drawing:
     """Generator of the source of one function."""
 
+    head = HEAD
+
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.lines: list[str] = []
@@ -102,7 +104,7 @@ class Drawing:
     def text(self) -> str:
         self.method("    def process_element(self, row, ctx):", rows=True)
         self.method("    def on_timer(self, timestamp, ctx):", rows=False)
-        return HEAD + "\n".join(self.lines) + "\n"
+        return self.head + "\n".join(self.lines) + "\n"
 
     def method(self, head: str, *, rows: bool) -> None:
         self.rows = rows
@@ -305,10 +307,53 @@ class Drawing:
         return rng.choice(made)()
 
 
-def drawn_class(seed: int) -> type[rh.KeyedProcessFunction]:
+class ListDrawing(Drawing):
+    """Generator of the source of a function with lists."""
+
+    head = (
+        HEAD
+        + """
+    p = rh.ListState(int)
+    q = rh.ListState(str)
+    r = rh.ListState(float)
+"""
+    )
+
+    def statement(self, depth: int, indent: str) -> None:
+        rng, e = self.rng, self.expression
+        match rng.randrange(9):
+            case 0:
+                self.lines.append(f"{indent}self.p.append({e('int', 1)} % 1009)")
+            case 1:
+                self.lines.append(f"{indent}self.q.append({e('str', 1)}[:5])")
+            case 2:
+                self.lines.append(f"{indent}self.r.append({e(rng.choice(['float', 'int']), 1)})")
+            case 3:
+                self.lines += [
+                    f"{indent}if len(self.p) > {rng.randrange(3, 9)}:",
+                    f"{indent}    {rng.choice(['self.p', 'self.r'])}.clear()",
+                    f"{indent}    self.q.replace([self.w.value, {e('str', 0)}])",
+                ]
+            case 4 if depth:
+                self.lines.append(f"{indent}for at, each in enumerate(self.{rng.choice('pr')}):")
+                self.lines.append(f"{indent}    self.z.value += each * at")
+                self.block(depth, indent)
+            case 5 if depth:
+                self.lines.append(f"{indent}for text in self.q:")
+                self.lines.append(f"{indent}    self.q.append(text[1:])")
+                self.lines.append(f"{indent}    self.n.value += len(self.q)")
+            case 6:
+                self.lines.append(
+                    f"{indent}self.p.replace([a + len(self.p) for a in self.p if a > {e('int', 0)} % 97])"
+                )
+            case _:
+                super().statement(depth, indent)
+
+
+def drawn_class(seed: int, drawing: type[Drawing] = Drawing) -> type[rh.KeyedProcessFunction]:
     """Return a function whose source is available."""
-    text = Drawing(Random(seed)).text()
-    made: type[rh.KeyedProcessFunction] = class_of(text, f"<drawn function {seed}>")
+    text = drawing(Random(seed)).text()
+    made: type[rh.KeyedProcessFunction] = class_of(text, f"<{drawing.__name__} {seed}>")
     return made
 
 

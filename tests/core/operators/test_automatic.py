@@ -122,6 +122,16 @@ def test_random_functions_have_the_same_results(
             return  # A job that fails does not remove its files.
 
 
+def in_batches(rows: list[dict[str, Any]]) -> list[Any]:
+    """Return a script in which a watermark ends the batch before every 20th row."""
+    script: list[Any] = []
+    for at, row in enumerate(rows):
+        if at % 20 == 0:
+            script.append(WatermarkMark(row["at"] - 1))
+        script.append(row)
+    return script
+
+
 LARGE = """
 class Function(rh.KeyedProcessFunction):
     n = rh.ValueState(int, default=1)
@@ -158,15 +168,13 @@ print(sum(compiled_loop(loop, {str(tmp_path)!r}).stats.cache_hits.values()))
 @WAYS
 def test_integers_have_no_limit(way: ReplayMode, forms: Forms) -> None:
     cls = class_of(LARGE, "<large>")
-    script: list[Any] = []
-    for at, row in enumerate(drawn_rows(1, 60)):
-        if at % 20 == 0:
-            script.append(WatermarkMark(row["at"] - 1))  # It ends the batch.
-        script.append(row | {"a": row["a"] % 100 if at < 40 else 1 << 40})
+    rows = [
+        row | {"a": row["a"] % 100 if at < 40 else 1 << 40} for at, row in enumerate(drawn_rows(1, 60))
+    ]
     example = OperatorExample(
         lambda stream: stream.key_by("k").process(cls(), returns=Given),
         schema_of(Drawn),
-        script,
+        in_batches(rows),
         on="at",
     )
     assert repr(replay(example, way)) == interpreted(lambda: repr(replay(example, way)))

@@ -30,7 +30,16 @@ class CallStatements:
     def write(self, node: ast.Call) -> None:
         """Write the call. Raise CannotCompile for any other call."""
         match node:
+            case ast.Call(func=ast.Attribute(value=of, attr="append"), args=[element], keywords=[]):
+                elements = self.scope.list_state(of)
+                if elements is not None:
+                    self.expressions.lists.append(elements, element)
+                    return
             case ast.Call(func=ast.Attribute(value=of, attr="clear"), args=[], keywords=[]):
+                elements = self.scope.list_state(of)
+                if elements is not None:
+                    self.expressions.lists.clear(elements)
+                    return
                 declared = self.scope.state(of)
                 if declared is not None and self.expressions.records.is_stored(declared):
                     self.expressions.records.clear_state(declared)

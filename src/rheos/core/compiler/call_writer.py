@@ -12,6 +12,7 @@ from rheos.core.compiler.called_functions import called_function
 from rheos.core.compiler.comprehension_writer import REDUCTIONS, ComprehensionWriter
 from rheos.core.compiler.condition_writer import Conditions
 from rheos.core.compiler.constants import MISSING, constant_of
+from rheos.core.compiler.list_writer import ListWriter
 from rheos.core.compiler.moment_writer import MomentWriter
 from rheos.core.compiler.name_resolver import NameResolver
 from rheos.core.compiler.operator_writer import NATIVE, Operators
@@ -42,6 +43,7 @@ class CallWriter:
         records: RecordWriter,
         moments: MomentWriter,
         comprehensions: ComprehensionWriter,
+        lists: ListWriter,
         value: Callable[[ast.expr], Value],
         sources: dict[str, MethodText],
     ) -> None:
@@ -57,6 +59,7 @@ class CallWriter:
         self.records = records
         self.moments = moments
         self.comprehensions = comprehensions
+        self.lists = lists
         self.value = value
         self._sources = sources
         self._active: list[FunctionType] = []
@@ -71,6 +74,11 @@ class CallWriter:
             case ast.Call(func=ast.Attribute(value=of, attr="get"), args=[_] | [_, _], keywords=[]):
                 return self.tables.get(of, node.args, node)
         called = self.names.object(node.func)
+        match node:
+            case ast.Call(args=[of], keywords=[]) if called is len:
+                declared = self.scope.list_state(of)
+                if declared is not None:
+                    return self.lists.length(declared)
         if called is MISSING and isinstance(node.func, ast.Attribute):
             made = self.python.method(node)
             if made is not None:

@@ -11,6 +11,7 @@ from rheos.core.compiler.called_functions import LocalValue
 from rheos.core.compiler.comprehension_writer import ComprehensionWriter
 from rheos.core.compiler.condition_writer import Conditions
 from rheos.core.compiler.constants import MISSING, SurroundingNames, constant_of
+from rheos.core.compiler.list_writer import ListWriter
 from rheos.core.compiler.moment_writer import MomentWriter
 from rheos.core.compiler.name_resolver import NameResolver
 from rheos.core.compiler.operator_writer import Operators
@@ -44,6 +45,7 @@ class Expressions:
         self.tables = ConstantTables(writer, scope, self.names, self.value)
         self.records = RecordWriter(writer, scope, self.operators, self.value)
         self.moments = MomentWriter(writer, scope, self.names, self.operators, self.value)
+        self.lists = ListWriter(writer, scope, self.value)
         self.conditions = Conditions(
             writer, scope, self.operators, self.python, self.tables, self.value
         )
@@ -61,6 +63,7 @@ class Expressions:
             self.records,
             self.moments,
             self.comprehensions,
+            self.lists,
             self.value,
             sources,
         )
@@ -138,7 +141,11 @@ class Expressions:
 
     def items(self, node: ast.expr) -> tuple[str, Callable[[str], Value]]:
         """Return the number of items over which a loop runs, and a function that writes an item by its
-        position. Raise CannotCompile if the items are neither constants nor parts of a string."""
+        position. Raise CannotCompile if the items are neither constants, nor a list of the state, nor
+        parts of a string."""
+        declared = self.scope.list_state(node)
+        if declared is not None:
+            return self.lists.items(declared)
         return self.tables.items(node) if self.tables.has(node) else self.python.items(node)
 
 

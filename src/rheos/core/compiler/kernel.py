@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import hashlib
 import inspect
 import os
@@ -18,16 +17,15 @@ import pyarrow as pa
 from rheos.core.compiler.constants import DTYPES, Constant, SurroundingNames
 from rheos.core.compiler.expression_writer import Expressions
 from rheos.core.compiler.forms import KEYED, FunctionForm, MethodForm, called_method, instance_of
+from rheos.core.compiler.keyed_states import KeyedStates, keyed_states
 from rheos.core.compiler.operations import ScalarOperation
 from rheos.core.compiler.record_classes import only_sets_fields
-from rheos.core.compiler.record_values import check_stored
 from rheos.core.compiler.scope import MethodScope, RecordField, Role, record_fields
 from rheos.core.compiler.statements import Statements
 from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, kind_of_column
 from rheos.core.compiler.writer import Failure, OutputColumns, Parameter, Writer
 from rheos.core.graph.compilation import MethodText
-from rheos.core.graph.state import BroadcastState, ValueState, keyed_declarations, unkeyed_declarations
-from rheos.core.state.columnar.column import check_column
+from rheos.core.graph.state import BroadcastState, unkeyed_declarations
 from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.version import VERSION
 
@@ -37,7 +35,7 @@ _PASSES = 20
 FIXED = ("start", "stop", "watermark", "now", "until", "failed", "result", "slots", "stamps", "reached")
 """Parameters of every loop, in order."""
 
-_WRITTEN = ("state", "present", "changed", "stamps", "numbers", "floats", "remembered")
+_WRITTEN = ("state", "present", "changed", "stamps", "numbers", "floats", "remembered", "list")
 """Sources of the arrays that a loop changes."""
 
 TIMERS = ("timer_kinds", "timer_times", "timer_slots")
@@ -62,6 +60,10 @@ class Loop:
     """Operations that Python evaluates, by number."""
     timer_changes: int
     timers_grow: bool
+    lists: Sequence[str]
+    """Parameters with elements of lists, which may grow. The loop returns them after the columns."""
+    read_lists: frozenset[str]
+    """States that are lists which the loop reads."""
 
     def grown(self) -> list[str]:
         """Return the names of the columns that may grow. The loop returns these columns."""
@@ -111,14 +113,7 @@ def loops_of(
     `methods` has the source of its methods; that of functions which they call is added. Raise
     CannotCompile, with the file.
     """
-    states: dict[str, ValueState[Any]] = {}
-    for declared in keyed_declarations(function).values():
-        if isinstance(declared, ValueState) and dataclasses.is_dataclass(declared.type):
-            check_stored(declared)
-        else:
-            check_column(declared, "a compiled function", needs_default=False, may_expire=True)
-        assert isinstance(declared, ValueState)
-        states[declared.name] = declared
+    states = keyed_states(function)
     unkeyed = unkeyed_declarations(function)
     broadcast = {name: of for name, of in unkeyed.items() if isinstance(of, BroadcastState)}
     keys = [(name, kind_of_column(typing.schema.field(name).type)) for name in typing.keys]
@@ -144,7 +139,7 @@ def _loop(
     text: MethodText,
     method: types.FunctionType,
     function: Any,
-    states: Mapping[str, ValueState[Any]],
+    states: KeyedStates,
     broadcast: Mapping[str, BroadcastState[Any, Any]],
     keys: Sequence[tuple[str, Kind]],
     fields: Mapping[str, RecordField],
@@ -202,6 +197,8 @@ def _loop(
         writer.operations,
         writer.timer_changes,
         writer.timers_grow,
+        sorted(writer.lists),
+        frozenset(writer.read_lists),
     )
     return replace(loop, text="\n".join(_wrap_in_loop(form.role, writer, scope, loop)) + "\n")
 
@@ -262,7 +259,7 @@ def _wrap_in_loop(role: Role, writer: Writer, scope: MethodScope, loop: Loop) ->
         counts = ["i", "timers", *(f"o{output.number}" for output in loop.outputs)]
         for at, name in enumerate(counts):
             head.write(f"result[{at}] = {name}")
-        grown = loop.grown()
+        grown = [*loop.grown(), *loop.lists]
         head.write(f"return ({', '.join(grown)},)" if grown else "return 0")
     return head.lines
 
@@ -294,11 +291,12 @@ def _compiled(loop: Loop, folder: str | None) -> Any:
     import numpy as np
     from numba import types as nb
 
-    from rheos.core.compiler import arithmetic, python_calls
+    from rheos.core.compiler import arithmetic, list_calls, python_calls
 
     around: dict[str, Any] = {
         **arithmetic.NAMES,
         **python_calls.NAMES,
+        **list_calls.NAMES,
         "__name__": arithmetic.__name__,  # A module that can be imported when the code is read again.
         "latest": (1 << 63) - 1,
         "int64": np.int64,
@@ -309,7 +307,7 @@ def _compiled(loop: Loop, folder: str | None) -> Any:
     }
     file = f"<compiled {loop.role} of {loop.file}>"
     if folder is not None:
-        calls = inspect.getsource(arithmetic) + inspect.getsource(python_calls)
+        calls = "".join(map(inspect.getsource, (arithmetic, python_calls, list_calls)))
         file = _source_file(loop, folder, calls)
     exec(compile(loop.text, file, "exec"), around)
 
@@ -318,7 +316,7 @@ def _compiled(loop: Loop, folder: str | None) -> Any:
 
     def of(parameter: Parameter) -> Any:
         if parameter.kind == "str" and parameter.source not in ("table", "broadcast"):
-            return array(np.int32, readonly=parameter.source != "state")
+            return array(np.int32, readonly=parameter.source not in _WRITTEN)
         own = parameter.source in _WRITTEN
         return array(DTYPES[parameter.kind], readonly=not own)
 

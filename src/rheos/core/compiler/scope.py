@@ -12,6 +12,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from rheos.core.compiler.constants import MISSING, Table, attribute_of
+from rheos.core.compiler.keyed_states import KeyedStates
 from rheos.core.compiler.record_values import (
     declare_parts,
     is_frozen,
@@ -30,7 +31,7 @@ from rheos.core.compiler.values import (
     kind_of_column,
 )
 from rheos.core.compiler.writer import Parameter, Writer
-from rheos.core.graph.state import BroadcastState, ValueState
+from rheos.core.graph.state import BroadcastState, ListState, ValueState
 from rheos.core.protocol.annotations import hints_of, without_none
 
 Role = Literal["rows", "timers"]
@@ -77,7 +78,7 @@ class MethodScope:
         role: Role,
         arguments: Sequence[str],
         instance: object,
-        states: Mapping[str, ValueState[Any]],
+        states: KeyedStates,
         fields: Mapping[str, RecordField],
         keys: Sequence[tuple[str, Kind]],
         *,
@@ -87,7 +88,8 @@ class MethodScope:
     ) -> None:
         self.role = role
         self.instance = instance
-        self.states = states
+        self.states = states.values
+        self._states = states
         self.fields = fields
         self.keys = keys
         self._broadcast = broadcast
@@ -227,7 +229,16 @@ class MethodScope:
         """Return the state that `self.name` refers to; None if it is not state."""
         match node:
             case ast.Attribute(value=ast.Name(id=of), attr=name) if of == self._self:
+                self._states.check(name)
                 return self.states.get(name)
+        return None
+
+    def list_state(self, node: ast.expr) -> ListState[Any] | None:
+        """Return the list that `self.name` refers to; None if it is not a list."""
+        match node:
+            case ast.Attribute(value=ast.Name(id=of), attr=name) if of == self._self:
+                self._states.check(name)
+                return self._states.lists.get(name)
         return None
 
     def broadcast_state(self, node: ast.expr) -> BroadcastState[Any, Any] | None:
@@ -313,7 +324,8 @@ class MethodScope:
 
     def of_instance(self, name: str) -> Any:
         """Return an attribute of the function object; MISSING if it does not exist."""
-        is_state = name in self.states or name in self._broadcast
+        self._states.check(name)
+        is_state = name in self.states or name in self._states.lists or name in self._broadcast
         return MISSING if is_state else attribute_of(self.instance, name)
 
     # --- tables ---------------------------------------------------------------------------------------

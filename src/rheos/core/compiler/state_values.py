@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rheos.core.compiler.values import KINDS, PYTHON_NAMES, CannotCompile, Value
+from rheos.core.compiler.values import KINDS, PYTHON_NAMES, CannotCompile, Kind, Value
 from rheos.core.compiler.writer import Parameter, Writer
 from rheos.core.graph.state import TimeToLive, ValueState
 
@@ -25,15 +25,7 @@ def write_state(out: Writer, declared: ValueState[Any], value: Value, line: int)
     if value.kind == "none" and declared.default is None:
         clear_state(out, declared)
         return
-    converted = {("bool", "int"): "int64", ("int", "float"): "float", ("bool", "float"): "float"}
-    code = value.code
-    if value.kind != kind:
-        if (value.kind, kind) not in converted:
-            raise CannotCompile(
-                f"state {name!r} is declared as {PYTHON_NAMES[kind]}, but is assigned {value.shown}",
-                line,
-            )
-        code = f"{converted[value.kind, kind]}({code})"
+    code = _converted(kind, value, f"state {name!r} is declared as", line)
     values, present, changed = _arrays(out, declared)
     if value.null and declared.default is None:
         with out.block(f"if {value.null}:"):
@@ -51,6 +43,27 @@ def write_state(out: Writer, declared: ValueState[Any], value: Value, line: int)
         out.write(f"{changed}[slot] = True")
         if declared.ttl is not None:
             _renew(out, declared, declared.ttl)
+
+
+def element_code(out: Writer, kind: Kind, value: Value, what: str, line: int) -> str:
+    """Return the code of a value that is added to a collection. Write code that fails the row if the
+    value is None. Raise CannotCompile if it has another type. `what` begins the message."""
+    code = _converted(kind, value, what, line)
+    if value.null:
+        number = out.failure(line, f"{what} {PYTHON_NAMES[kind]}, but was given None")
+        with out.block(f"if {value.null}:"):
+            out.write(f"fail(failed, {number})")
+    return code
+
+
+def _converted(kind: Kind, value: Value, what: str, line: int) -> str:
+    """Return the code of a value as state of this kind stores it."""
+    if value.kind == kind:
+        return value.code
+    converted = {("bool", "int"): "int64", ("int", "float"): "float", ("bool", "float"): "float"}
+    if (value.kind, kind) not in converted:
+        raise CannotCompile(f"{what} {PYTHON_NAMES[kind]}, but is assigned {value.shown}", line)
+    return f"{converted[value.kind, kind]}({value.code})"
 
 
 def clear_state(out: Writer, declared: ValueState[Any]) -> None:

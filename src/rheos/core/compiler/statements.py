@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
@@ -66,6 +67,14 @@ class Statements:
                 pass
             case ast.Expr(value=ast.Yield(value=given)) if given is not None:
                 self.emitted.write("", given)
+            case ast.Expr(
+                value=ast.Call(
+                    func=ast.Attribute(value=of, attr="replace"),
+                    args=[ast.ListComp() | ast.List() as elements],
+                    keywords=[],
+                )
+            ) if self.scope.list_state(of) is not None:
+                self._replace_list(of, elements)
             case ast.Expr(value=ast.Call() as call):
                 self._calls.write(call)
             case ast.Assign(targets=[target], value=given):
@@ -158,6 +167,21 @@ class Statements:
             line,
             "assign to local variables, or to state with `self.name.value = ...`",
         )
+
+    def _replace_list(self, of: ast.expr, given: ast.ListComp | ast.List) -> None:
+        """Write the replacement of a list of the state."""
+        declared = self.scope.list_state(of)
+        assert declared is not None
+
+        def appended(element: ast.expr) -> ast.stmt:
+            method = ast.copy_location(ast.Attribute(of, "append", ast.Load()), element)
+            return ast.copy_location(ast.Expr(_call_of(method, element)), element)
+
+        with self.expressions.lists.replacing(declared):
+            if isinstance(given, ast.List):
+                self.body([appended(each) for each in given.elts])
+            else:
+                self.body([_as_loop(_with_own_names(given), appended)])
 
     # --- control --------------------------------------------------------------------------------------
 
@@ -319,9 +343,31 @@ class Statements:
             self.out.write("break")
 
 
-def _as_loop(node: ast.ListComp | ast.GeneratorExp) -> ast.stmt:
-    """Return a comprehension as a loop that yields its elements."""
-    inner: ast.stmt = ast.copy_location(ast.Expr(ast.copy_location(ast.Yield(node.elt), node)), node)
+def _yielded(element: ast.expr) -> ast.stmt:
+    return ast.copy_location(ast.Expr(ast.copy_location(ast.Yield(element), element)), element)
+
+
+def _call_of(method: ast.expr, argument: ast.expr) -> ast.Call:
+    return ast.copy_location(ast.Call(method, [argument], []), argument)
+
+
+def _with_own_names(node: ast.ListComp) -> ast.ListComp:
+    """Return a comprehension whose variables have names that occur nowhere else in the method."""
+    targets = [each for part in node.generators for each in ast.walk(part.target)]
+    names = {each.id for each in targets if isinstance(each, ast.Name)}
+    made = copy.deepcopy(node)
+    for each in ast.walk(made):
+        if isinstance(each, ast.Name) and each.id in names:
+            each.id = f"{each.id}_of_{node.lineno}_{node.col_offset}"
+    return made
+
+
+def _as_loop(
+    node: ast.ListComp | ast.GeneratorExp, then: Callable[[ast.expr], ast.stmt] = _yielded
+) -> ast.stmt:
+    """Return a comprehension as a loop. `then` returns the statement for an element, by default one
+    that yields it."""
+    inner = then(node.elt)
     for each in reversed(node.generators):
         if each.is_async:
             raise CannotCompile("an asynchronous comprehension cannot be compiled", node.lineno)

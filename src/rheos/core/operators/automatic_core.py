@@ -25,7 +25,10 @@ from rheos.core.operators.keyed_core import KeyedCore
 from rheos.core.operators.process_core import ProcessCore
 from rheos.core.operators.records import HiddenColumns
 from rheos.core.protocol.elements import Batch
+from rheos.core.state.columnar.column import StateColumn
+from rheos.core.state.columnar.list_column import ListColumn
 from rheos.core.state.slots import Slots
+from rheos.core.state.timers import TimerQueue
 
 if TYPE_CHECKING:
     from rheos.core.operators.process import ProcessSpec
@@ -45,7 +48,16 @@ class TentativeCore(CompiledCore):
 
     def deliver_batch(self, port: int, batch: Batch, hidden: HiddenColumns) -> Iterator[Out]:
         self._next = 0
-        yield from super().deliver_batch(port, batch, hidden)
+        yield from self._while_state_fits(super().deliver_batch(port, batch, hidden))
+
+    def _fire_all(self, queue: TimerQueue, until_ms: int) -> Iterator[Out]:
+        yield from self._while_state_fits(super()._fire_all(queue, until_ms))
+
+    def _while_state_fits(self, outs: Iterator[Out]) -> Iterator[Out]:
+        try:
+            yield from outs
+        except UnrestorableError as error:  # An integer of the state exceeds 64 bits.
+            raise NeedsPython(self._next) from error
 
     _next = 0
     """Row of the delivered batch for which the function is called next."""
@@ -71,14 +83,16 @@ class TentativeCore(CompiledCore):
             raise NeedsPython(self._next) from error
 
     def _copy_state(self, slots: Slots) -> tuple[Slots, list[list[npt.NDArray[Any]]]]:
-        columns = self.state.columns.values()
-        return slots, [[part[slots] for part in column.arrays()] for column in columns]
+        return slots, [[part[slots] for part in column.arrays()] for column in self._columns()]
 
     def _put_back(self, before: tuple[Slots, list[list[npt.NDArray[Any]]]]) -> None:
         slots, kept = before
-        for column, parts in zip(self.state.columns.values(), kept, strict=True):
+        for column, parts in zip(self._columns(), kept, strict=True):
             for part, values in zip(column.arrays(), parts, strict=True):
                 part[slots] = values
+
+    def _columns(self) -> list[StateColumn | ListColumn]:
+        return [*self.state.columns.values(), *self.state.lists.values()]
 
 
 class AutomaticCore(ProcessCore):

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rheos.core.compiler.keyed_states import keyed_states
+from rheos.core.errors import UnrestorableError
 from rheos.core.graph.state import keyed_declarations
 from rheos.core.operators.contract import OperatorContext, Out
 from rheos.core.operators.keyed_state import make_backend
@@ -25,6 +27,7 @@ from rheos.core.protocol.hashing import NullKeyError
 from rheos.core.state.columnar.state import columnar_state, moved_state
 from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.keys import KeyCodec
+from rheos.core.state.kinds import handle_of
 from rheos.core.state.scope import KeyScope
 from rheos.core.state.slots import Slots
 from rheos.core.state.timers import Timer, TimerQueue
@@ -73,13 +76,16 @@ class ColumnarCore(ProcessCore):
         spec: ProcessSpec,
         texts: StringCodes | None = None,
         python: KeyedCore | None = None,
+        read_lists: Collection[str] = (),
     ) -> None:
         """Create the core. It takes over the function, the state and the timers of `python`, if that is
-        passed. Raise UnrestorableError if a value does not fit its column."""
+        passed. Calls then read only the lists of `read_lists`. Raise UnrestorableError if a value does
+        not fit its column."""
         self.ctx = ctx
         self.port = port = ctx.ports[0]
         self.watermark_ms = MIN_TIMESTAMP_MS
-        declared: Any = keyed_declarations(spec.fn).values()
+        states = keyed_states(spec.fn)
+        declared = states.columns()
         if python is None:
             self.codec = KeyCodec(port.schema, port.keys, port.keyed_at)
             self.scope = KeyScope(ctx.clock)
@@ -88,11 +94,14 @@ class ColumnarCore(ProcessCore):
             # Subtasks that share a process must not share the user's object.
             self.function = copy.deepcopy(spec.fn)
             self.state = columnar_state(declared, self.codec, self.backend, texts)
+            # No call uses these, but they stay in checkpoints.
+            for name in states.others:
+                handle_of(keyed_declarations(spec.fn)[name], self.backend)
         else:
             self.codec, self.scope, self.backend = python.codec, python.context, python.backend
             self.timers, self.function = python.timers, python.function
             self.watermark_ms = python.watermark_ms
-            self.state = moved_state(declared, self.codec, self.backend, texts)
+            self.state = moved_state(declared, self.codec, self.backend, texts, read_lists=read_lists)
         self.codecs = [self.codec]
         self._expires_by_event_time = self.state.goes_by_event_time()
 
@@ -188,7 +197,12 @@ class ColumnarCore(ProcessCore):
             if not due:
                 return
             times = np.array([timestamp_ms for timestamp_ms, _ in due], np.int64)
-            slots = self.state.enter_keys([key for _, key in due])
+            try:
+                slots = self.state.enter_keys([key for _, key in due])
+            except UnrestorableError:
+                for timestamp_ms, key in due:
+                    queue.add(timestamp_ms, key)
+                raise
             # A processing-time timer is called at the event time that has passed.
             own = times if queue is self.timers.event else np.full(len(due), MIN_TIMESTAMP_MS)
             event_times = self._event_times(own)

@@ -100,7 +100,7 @@ class CompiledCore(ColumnarCore):
         code: CompiledCode,
         python: KeyedCore | None = None,
     ) -> None:
-        super().__init__(ctx, spec, code.texts, python)
+        super().__init__(ctx, spec, code.texts, python, code.read_lists())
         self._record = spec.record
         schemas = {tag: visible(output.schema) for tag, output in ctx.outputs.items()}
         self._outputs = CompiledOutputs(ctx, schemas, spec.record, self.state.texts)
@@ -237,6 +237,11 @@ class _KeyedInputs(LoopInputs):
                 return self._core.state.column(parameter.name).present
             case "changed":
                 return self._core.state.column(parameter.name).changed
+            case "list":
+                elements: npt.NDArray[Any] = getattr(
+                    self._core.state.lists[parameter.name], parameter.part
+                )
+                return elements
             case "stamps":
                 column = self._core.state.column(parameter.name)
                 assert isinstance(column, ExpiringColumn)
@@ -249,3 +254,6 @@ class _KeyedInputs(LoopInputs):
                     self._keys = self._core.state.keys.columns(self._slots)
                 return self.numpy(self._keys[int(parameter.name)], parameter.kind)
         return super().of(parameter, python)
+
+    def put_list(self, name: str, elements: npt.NDArray[Any]) -> None:
+        self._core.state.lists[name].values = elements

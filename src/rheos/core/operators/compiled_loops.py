@@ -42,6 +42,10 @@ class CompiledCode:
     texts: StringCodes
     loops: Mapping[Role, Loop]
 
+    def read_lists(self) -> frozenset[str]:
+        """Return the states that are lists which a loop reads."""
+        return frozenset().union(*(loop.read_lists for loop in self.loops.values()))
+
     def holds(self) -> bool:
         """Return whether everything that the function reads from outside still has the values that were
         compiled into the loops."""
@@ -92,6 +96,10 @@ class LoopInputs:
                 assert self._batch is not None
                 return self.numpy(self._batch.column(parameter.name), parameter.kind)
         raise AssertionError(f"a loop of this kind reads no {parameter.source}")
+
+    def put_list(self, name: str, elements: npt.NDArray[Any]) -> None:
+        """Take the array of the elements of lists, to which a loop has appended."""
+        raise AssertionError(f"a loop of this kind has no list {name}")
 
     def numpy(self, column: pa.Array, kind: Kind) -> npt.NDArray[Any]:
         """Return the values of a column in the representation that loops have for this kind."""
@@ -174,8 +182,11 @@ class RunningLoop:
             *given,
             *self._made.values(),
         )
+        lists, columns = self.loop.lists, len(self._grown)
         if self._grown:
-            self._made.update(zip(self._grown, filled, strict=True))
+            self._made.update(zip(self._grown, filled, strict=False))
+        for place, name in enumerate(lists):
+            inputs.put_list(self.loop.parameters[name].name, filled[columns + place])
         return self._made
 
     def failure(self, ctx: OperatorContext, record: Any, key: Any = None) -> RheosError:

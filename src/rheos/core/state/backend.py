@@ -63,6 +63,10 @@ class KeyedStateBackend(ABC):
         """Return the store of a list per key. `declared` is the type of its elements, which expire."""
 
     @abstractmethod
+    def list_table(self, name: str) -> ListStore:
+        """Return the store that `lists` returned for this name."""
+
+    @abstractmethod
     def maps(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> MapStore:
         """Return the store of a dict per key, for these types of keys and values. Entries expire."""
 
@@ -76,14 +80,15 @@ class KeyedStateBackend(ABC):
         between calls of user code. Values that were read before must be read again."""
         self.sweep(len(keys))
         if self._watched:
-            self._look(keys)
+            self.check_limits(keys)
 
     def watch(self, store: ListStore | MapStore, limit: KeyLimit) -> None:
         """Limit the lists or maps of a store. Only some keys of a batch are checked, in turn, so a key
         may exceed the limit by the rows of a few batches."""
         self._watched.append((store, limit))
 
-    def _look(self, keys: Sequence[Key]) -> None:
+    def check_limits(self, keys: Sequence[Key]) -> None:
+        """Check the limits of some of the keys of a batch."""
         self._turn = (self._turn + 1) % _ONE_OF
         if not keys:
             return

@@ -63,6 +63,11 @@ class MemoryBackend(KeyedStateBackend):
     def lists(self, name: str, declared: Any, expiry: Expiry | None = None) -> MemoryListTable:
         return self.keep(name, MemoryListTable(name, declared, expiry))
 
+    def list_table(self, name: str) -> MemoryListTable:
+        table = self._tables[name]
+        assert isinstance(table, MemoryListTable)
+        return table
+
     def maps(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> MemoryMapTable:
         return self.keep(name, MemoryMapTable(name, key, value, expiry))
 

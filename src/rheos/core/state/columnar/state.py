@@ -14,24 +14,26 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.errors import UnrestorableError
-from rheos.core.graph.state import ValueState
+from rheos.core.graph.state import ListState, ValueState
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.columnar.column import StateColumn
 from rheos.core.state.columnar.column_table import ColumnTable
 from rheos.core.state.columnar.expiring import ExpiringColumn, ExpiringTable
 from rheos.core.state.columnar.keys import SlotKeys
+from rheos.core.state.columnar.list_column import ListColumn
 from rheos.core.state.columnar.record_column import RecordColumn
 from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.expiry import Expiry
 from rheos.core.state.keys import Key, KeyCodec
+from rheos.core.state.kinds.list import list_store
 from rheos.core.state.memory import MemoryBackend
 from rheos.core.state.memory_tables import MemoryValueTable
 from rheos.core.state.scope import KeyScope
@@ -45,11 +47,20 @@ class ColumnarState(ABC):
     """The state of one subtask of a function whose declarations are columns."""
 
     def __init__(
-        self, declared: Iterable[ValueState[Any]], codec: KeyCodec, texts: StringCodes, scope: KeyScope
+        self,
+        declared: Iterable[ValueState[Any]],
+        codec: KeyCodec,
+        texts: StringCodes,
+        backend: KeyedStateBackend,
+        lists: Mapping[str, ListColumn],
     ) -> None:
         self.texts = texts
         self.keys = SlotKeys(codec)
-        self.columns = {each.name: _column(each, texts, scope) for each in declared}
+        self.columns = {each.name: _column(each, texts, backend.scope) for each in declared}
+        self.lists = lists
+        self._loaded = 0
+        """Number of slots whose lists were copied."""
+        self._backend = backend
         texts.fix()
         self._scratch = np.empty(0, np.intp)
 
@@ -90,6 +101,8 @@ class ColumnarState(ABC):
         size = len(self.keys)
         for column in self.columns.values():
             column.grow(size)
+        for each in self.lists.values():
+            each.grow(size)
         self._entered(rows, first, size)
 
     @abstractmethod
@@ -107,11 +120,33 @@ class ColumnarState(ABC):
     def forget(self) -> None:
         """Forget all keys. The backend must forget them, too."""
         self.keys.forget()
+        self._forget_lists()
+
+    def _load_lists(self, end: int) -> None:
+        """Copy the lists of the keys of new slots, which are before `end`."""
+        begin, self._loaded = self._loaded, end
+        if self.lists and begin < end:
+            keys = self.keys.listed()[begin:end]
+            for each in self.lists.values():
+                each.load(keys, begin)
+
+    def _forget_lists(self) -> None:
+        self._loaded = 0
+        for each in self.lists.values():
+            each.reset()
+
+    def _store_lists(self) -> None:
+        """Store the changes of lists."""
+        for each in self.lists.values():
+            self._backend.check_limits(each.store(self.keys.listed()))
 
     def _sweep_texts(self) -> None:
         if not self.texts.too_many():
             return
-        held = [text for column in self.columns.values() for text in column.text_columns()]
+        held: list[StateColumn | ListColumn] = [
+            each for each in self.lists.values() if each.type is str
+        ]
+        held += [text for column in self.columns.values() for text in column.text_columns()]
         codes = self.texts.keep([column.values for column in held])
         for column, new in zip(held, codes, strict=True):
             column.values = new
@@ -126,9 +161,10 @@ class MemoryColumns(ColumnarState):
         codec: KeyCodec,
         texts: StringCodes,
         backend: MemoryBackend,
+        lists: Mapping[str, ListColumn],
     ) -> None:
-        super().__init__(declared, codec, texts, backend.scope)
-        self._backend = backend
+        super().__init__(declared, codec, texts, backend, lists)
+        self._memory = backend
         self._enough = _FEW_KEYS
         """Number of keys at which unused ones are released."""
         for name, column in self.columns.items():
@@ -136,9 +172,11 @@ class MemoryColumns(ColumnarState):
 
     def _entered(self, rows: int, first: int, size: int) -> None:
         # New slots already have the defaults.
-        self._backend.sweep(rows)
+        self._memory.sweep(rows)
+        self._load_lists(size)
 
     def leave(self) -> None:
+        self._store_lists()
         if len(self.keys) >= self._enough:
             self._release_slots()
         self._sweep_texts()
@@ -157,6 +195,9 @@ class MemoryColumns(ColumnarState):
             moved = self.keys.keep(left)
             for column in self.columns.values():
                 column.keep(left, moved)
+            for each in self.lists.values():
+                each.keep(left, moved)
+            self._loaded = len(left)
 
 
 class MovedColumns(MemoryColumns):
@@ -169,19 +210,20 @@ class MovedColumns(MemoryColumns):
         texts: StringCodes,
         backend: MemoryBackend,
         tables: Mapping[str, MemoryValueTable],
+        lists: Mapping[str, ListColumn],
     ) -> None:
-        super().__init__(declared, codec, texts, backend)
+        super().__init__(declared, codec, texts, backend, lists)
         self._before = tables
         try:
             self._columns = {
                 name: _table_class(self.columns[name]).of_table(self.columns[name], self.keys, table)
                 for name, table in tables.items()
             }
+            self._make_room(0, 0)
         except UnrestorableError:
             for name, table in tables.items():
                 backend.keep(name, table)
             raise
-        self._make_room(0, 0)
         for name, table in tables.items():
             backend.keep(name, self._columns[name])
             table.forget()
@@ -189,7 +231,7 @@ class MovedColumns(MemoryColumns):
     def give_back(self) -> None:
         for name, table in self._before.items():
             self._columns[name].move_to(table)
-            self._backend.keep(name, table)
+            self._memory.keep(name, table)
 
 
 class BackedColumns(ColumnarState):
@@ -201,11 +243,11 @@ class BackedColumns(ColumnarState):
         codec: KeyCodec,
         texts: StringCodes,
         backend: KeyedStateBackend,
+        lists: Mapping[str, ListColumn],
         stores: Mapping[str, ValueStore] | None = None,
     ) -> None:
-        """Create the columns. `stores` has the backend's stores, if they exist already."""
-        super().__init__(declared, codec, texts, backend.scope)
-        self._backend = backend
+        """Create the columns. `stores` has the backend's stores of values, if they exist already."""
+        super().__init__(declared, codec, texts, backend, lists)
         self._stores: Mapping[str, ValueStore] = stores or {
             name: backend.values(name, column.type, column.expiry)
             for name, column in self.columns.items()
@@ -218,6 +260,7 @@ class BackedColumns(ColumnarState):
             self._backend.prepare(keys[begin:end])
             for name, store in self._stores.items():
                 self._read(self.columns[name], store, keys[begin:end], begin)
+            self._load_lists(end)
 
     def _read(self, column: StateColumn, store: ValueStore, keys: Sequence[Key], begin: int) -> None:
         there, found = [], []
@@ -231,6 +274,7 @@ class BackedColumns(ColumnarState):
         column.load(np.array(there, np.int32), found)
 
     def leave(self) -> None:
+        self._store_lists()
         keys, size = self.keys.listed(), len(self.keys)
         for name, store in self._stores.items():
             column = self.columns[name]
@@ -244,6 +288,7 @@ class BackedColumns(ColumnarState):
                 else:
                     store.remove(keys[slot])
             column.reset()
+        self._forget_lists()
         self.keys.forget()
         self._sweep_texts()
 
@@ -260,32 +305,58 @@ def _table_class(column: StateColumn) -> type[ColumnTable]:
     return ExpiringTable if isinstance(column, ExpiringColumn) else ColumnTable
 
 
+Declared: TypeAlias = Iterable[ValueState[Any] | ListState[Any]]
+
+
 def columnar_state(
-    declared: Iterable[ValueState[Any]],
+    declared: Declared,
     codec: KeyCodec,
     backend: KeyedStateBackend,
     texts: StringCodes | None = None,
 ) -> ColumnarState:
-    """Return the state of a function's declarations, which `check_column` has accepted. Called before
-    the backend is restored. `texts` has the strings whose codes the caller relies on."""
+    """Return the state of a function's declarations, which `check_column` and `check_list` have
+    accepted. Called before the backend is restored. `texts` has the strings whose codes the caller
+    relies on."""
     texts = StringCodes() if texts is None else texts
+    values, listed = _by_kind(declared)
+    lists = {each.name: ListColumn(each, texts, list_store(each, backend)) for each in listed}
     if isinstance(backend, MemoryBackend):
-        return MemoryColumns(declared, codec, texts, backend)
-    return BackedColumns(declared, codec, texts, backend)
+        return MemoryColumns(values, codec, texts, backend, lists)
+    return BackedColumns(values, codec, texts, backend, lists)
+
+
+def _by_kind(declared: Declared) -> tuple[list[ValueState[Any]], list[ListState[Any]]]:
+    values: list[ValueState[Any]] = []
+    lists: list[ListState[Any]] = []
+    for each in declared:
+        if isinstance(each, ListState):
+            lists.append(each)
+        else:
+            values.append(each)
+    return values, lists
 
 
 def moved_state(
-    declared: Iterable[ValueState[Any]],
+    declared: Declared,
     codec: KeyCodec,
     backend: KeyedStateBackend,
     texts: StringCodes | None = None,
+    *,
+    read_lists: Collection[str] = (),
 ) -> ColumnarState:
     """Return the state of declarations whose stores a backend has already. Until `give_back`, only the
-    columns are used. Raise UnrestorableError, and leave the stores unchanged, if a value does not fit
-    its column."""
-    texts, known = StringCodes() if texts is None else texts, list(declared)
+    columns of values are used. Calls read only the lists of `read_lists`. Raise UnrestorableError, and
+    leave the stores unchanged, if a value does not fit its column."""
+    texts = StringCodes() if texts is None else texts
+    known, listed = _by_kind(declared)
+    lists = {
+        each.name: ListColumn(
+            each, texts, backend.list_table(each.name), is_read=each.name in read_lists
+        )
+        for each in listed
+    }
     if isinstance(backend, MemoryBackend):
         tables = {each.name: backend.value_table(each.name) for each in known}
-        return MovedColumns(known, codec, texts, backend, tables)
+        return MovedColumns(known, codec, texts, backend, tables, lists)
     stores = {each.name: backend.value_table(each.name) for each in known}
-    return BackedColumns(known, codec, texts, backend, stores)
+    return BackedColumns(known, codec, texts, backend, lists, stores)

@@ -70,6 +70,15 @@ class ListHandle:
         return f"ListState({self._read(self._scope.key, _NOTHING)!r})"
 
 
+def list_store(
+    declared: ListState[Any], stores: KeyedStateBackend, expiry: Expiry | None = None
+) -> ListStore:
+    """Return the store of a declaration, whose size is limited."""
+    store = stores.lists(declared.name, declared.type, expiry)
+    stores.watch(store, stores.scope.limit(KeyContents.ELEMENTS))
+    return store
+
+
 class ListKind(DeclaredKind[ListState[Any]]):
     holds = StatePurpose.LIST
 
@@ -79,6 +88,5 @@ class ListKind(DeclaredKind[ListState[Any]]):
     def handle(
         self, declared: ListState[Any], stores: KeyedStateBackend, expiry: Expiry | None
     ) -> ListHandle | ExpiringListHandle:
-        scope, store = stores.scope, stores.lists(declared.name, declared.type, expiry)
-        stores.watch(store, scope.limit(KeyContents.ELEMENTS))
+        scope, store = stores.scope, list_store(declared, stores, expiry)
         return ListHandle(store, scope) if expiry is None else ExpiringListHandle(store, scope, expiry)

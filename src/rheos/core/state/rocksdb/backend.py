@@ -90,6 +90,11 @@ class RocksDbBackend(KeyedStateBackend):
     def lists(self, name: str, declared: Any, expiry: Expiry | None = None) -> RocksListTable:
         return self._keep(RocksListTable(name, declared, self._places, self._place, expiry))
 
+    def list_table(self, name: str) -> RocksListTable:
+        table = self._tables[name]
+        assert isinstance(table, RocksListTable)
+        return table
+
     def maps(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> RocksMapTable:
         return self._keep(RocksMapTable(name, key, value, self._places, expiry))
 
