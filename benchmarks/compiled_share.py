@@ -39,6 +39,7 @@ from rheos.core.graph.nodes import Node, StreamType
 from rheos.core.operators.broadcast_process import BroadcastProcessSpec
 from rheos.core.operators.call import CallSpec
 from rheos.core.operators.filter_function import FilterFunctionSpec
+from rheos.core.operators.keyed_co_process import KeyedCoProcessSpec
 from rheos.core.operators.map import MapSpec
 from rheos.core.operators.plain_process import PlainProcessSpec
 from rheos.core.operators.process import ProcessSpec
@@ -59,7 +60,14 @@ class Found:
     refusal: Refusal | None
 
 
-OTHERS = (MapSpec, FilterFunctionSpec, CallSpec, PlainProcessSpec, BroadcastProcessSpec)
+OTHERS = (
+    MapSpec,
+    FilterFunctionSpec,
+    CallSpec,
+    PlainProcessSpec,
+    BroadcastProcessSpec,
+    KeyedCoProcessSpec,
+)
 """Kinds whose specification has the form of the function."""
 
 _LEFT_OUT = ("map_batches", "map_async")

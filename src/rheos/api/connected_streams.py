@@ -25,6 +25,9 @@ from rheos.api.method_hints import OF_ANY, OF_KEYED
 from rheos.api.stream_base import Stream
 from rheos.api.transformations import Transformation
 from rheos.core.callables import check_callable, function_name
+from rheos.core.compiler.eligibility import Automatic
+from rheos.core.compiler.forms import KEYED_CO
+from rheos.core.compiler.kernel import InputType, Typing
 from rheos.core.compiler.values import EmittedType
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.connected_functions import (
@@ -441,10 +444,30 @@ class KeyedConnectedStreams(_Pair):
             if order == "arrival":
                 self._goes_by_time(fn, base)
             records, sides = self._records(fn, methods), tuple(emits.sides)
-            kind = KeyedBroadcastProcessSpec if broadcast else KeyedCoProcessSpec
-            spec = kind(fn, records, sides, order, late_of)
+            spec: OperatorSpec
+            if broadcast:
+                spec = KeyedBroadcastProcessSpec(fn, records, sides, order, late_of)
+            else:
+                automatic = self._automatic_form(fn, records, emits)
+                spec = KeyedCoProcessSpec(fn, records, sides, order, late_of, automatic)
             outputs = late_outputs(order, late_of, LATE_OF_TWO, self._types)
             return self._add_operator(spec, name, emits, outputs)
+
+    def _automatic_form(self, fn: Any, records: Records, emits: _Emits) -> Automatic:
+        first, second = (
+            InputType(type.schema, port.keys, record)
+            for type, port, record in zip(self._types, self._ports, records, strict=True)
+        )
+        typing = Typing(
+            first.schema,
+            first.keys,
+            first.record,
+            self._types[0].event_time,
+            emits.types(),
+            KEYED_CO,
+            second=second,
+        )
+        return automatic_form(self._inputs[0].program, fn, typing)
 
 
 # --- connecting ---------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from rheos.core.compiler.scope import Role
 from rheos.core.errors import ProgramError
 from rheos.core.graph.compilation import MethodText, function_text, method_texts
+from rheos.core.graph.functions import defines
 
 Parameters: TypeAlias = tuple[Literal["record", "context"], ...] | Literal["columns"]
 """Parameters of a method after `self`; "columns" are the values of columns, one for each parameter."""
@@ -34,6 +35,8 @@ class MethodForm:
     name: str
     parameters: Parameters
     returns: Returns
+    port: int = 0
+    """Port whose rows the method receives."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,11 @@ class FunctionForm:
         """
         if self is KEYED:
             return method_texts(type(function))
-        return {each.name: function_text(called_method(function, each.name)) for each in self.methods}
+        return {
+            each.name: function_text(called_method(function, each.name))
+            for each in self.methods
+            if each.role == "rows" or defines(function, each.name)
+        }
 
 
 def called_method(function: Any, name: str) -> types.FunctionType:
@@ -84,10 +91,15 @@ def _called(parameters: Parameters, returns: Returns) -> FunctionForm:
     return FunctionForm((MethodForm("rows", CALL, parameters, returns),))
 
 
+_ON_TIMER = MethodForm("timers", "on_timer", ("record", "context"), "records")
 KEYED = FunctionForm(
+    (MethodForm("rows", "process_element", ("record", "context"), "records"), _ON_TIMER)
+)
+KEYED_CO = FunctionForm(
     (
-        MethodForm("rows", "process_element", ("record", "context"), "records"),
-        MethodForm("timers", "on_timer", ("record", "context"), "records"),
+        MethodForm("rows", "process_element1", ("record", "context"), "records"),
+        MethodForm("rows", "process_element2", ("record", "context"), "records", port=1),
+        _ON_TIMER,
     )
 )
 ELEMENT = FunctionForm((MethodForm("rows", "process_element", ("record", "context"), "records"),))

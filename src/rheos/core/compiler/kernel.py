@@ -20,7 +20,7 @@ from rheos.core.compiler.forms import KEYED, FunctionForm, MethodForm, called_me
 from rheos.core.compiler.keyed_states import KeyedStates, keyed_states
 from rheos.core.compiler.operations import ScalarOperation
 from rheos.core.compiler.record_classes import only_sets_fields
-from rheos.core.compiler.scope import MethodScope, RecordField, Role, record_fields
+from rheos.core.compiler.scope import MethodScope, Role, record_fields
 from rheos.core.compiler.statements import Statements
 from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, kind_of_column
 from rheos.core.compiler.writer import Failure, OutputColumns, Parameter, Writer
@@ -90,6 +90,16 @@ class Loop:
 
 
 @dataclass(frozen=True)
+class InputType:
+    """The type of the rows of one port."""
+
+    schema: pa.Schema
+    """Schema of the visible columns."""
+    keys: tuple[str, ...]
+    record: type | None
+
+
+@dataclass(frozen=True)
 class Typing:
     """The types that the loops of a function depend on, in addition to its source code."""
 
@@ -103,12 +113,22 @@ class Typing:
     form: FunctionForm = KEYED
     arguments: tuple[str, ...] = ()
     """Columns that a function of columns receives, in the order of its parameters."""
+    second: InputType | None = None
+    """Type of the rows of the second port, if the function has two keyed inputs."""
+
+    def input(self, port: int) -> InputType:
+        """Return the type of the rows of a port."""
+        if port == 0:
+            return InputType(self.schema, self.keys, self.record)
+        assert self.second is not None
+        return self.second
 
 
 def loops_of(
     function: Any, methods: dict[str, MethodText], typing: Typing, texts: StringCodes
-) -> dict[Role, Loop]:
-    """Return the loops of a function that is to be compiled, after assigning codes to its strings.
+) -> dict[str, Loop]:
+    """Return the loops of a function that is to be compiled, by method, after assigning codes to its
+    strings.
 
     `methods` has the source of its methods; that of functions which they call is added. Raise
     CannotCompile, with the file.
@@ -116,17 +136,15 @@ def loops_of(
     states = keyed_states(function)
     unkeyed = unkeyed_declarations(function)
     broadcast = {name: of for name, of in unkeyed.items() if isinstance(of, BroadcastState)}
-    keys = [(name, kind_of_column(typing.schema.field(name).type)) for name in typing.keys]
-    fields = record_fields(typing.schema, typing.record)
-    found: dict[Role, Loop] = {}
+    found: dict[str, Loop] = {}
     for form in typing.form.methods:
         text = methods.get(form.name)
         if text is None:
             continue
         try:
             method = called_method(function, form.name)
-            found[form.role] = _loop(
-                form, text, method, function, states, broadcast, keys, fields, typing, texts, methods
+            found[form.name] = _loop(
+                form, text, method, function, states, broadcast, typing, texts, methods
             )
         except CannotCompile as refused:
             refused.file = refused.file or text.file
@@ -141,20 +159,20 @@ def _loop(
     function: Any,
     states: KeyedStates,
     broadcast: Mapping[str, BroadcastState[Any, Any]],
-    keys: Sequence[tuple[str, Kind]],
-    fields: Mapping[str, RecordField],
     typing: Typing,
     texts: StringCodes,
     sources: dict[str, MethodText],
 ) -> Loop:
-    tree = text.tree()
+    tree, rows = text.tree(), typing.input(form.port)
+    keys = [(name, kind_of_column(rows.schema.field(name).type)) for name in rows.keys]
+    fields = record_fields(rows.schema, rows.record)
     instance = instance_of(function)
     names, values = _arguments(tree, form, instance is not None, typing)
     if any(isinstance(one, ast.Call) or not _is_plain(one) for one in tree.decorator_list):
         raise CannotCompile(f"{tree.name} is decorated, which cannot be compiled", tree.lineno)
-    if typing.record is not None and not only_sets_fields(typing.record):
+    if rows.record is not None and not only_sets_fields(rows.record):
         raise CannotCompile(
-            f"{typing.record.__name__} does more than set its fields, which cannot be compiled",
+            f"{rows.record.__name__} does more than set its fields, which cannot be compiled",
             tree.lineno,
             "use a plain dataclass",
         )
@@ -166,7 +184,7 @@ def _loop(
         fields,
         keys,
         broadcast=broadcast,
-        record=typing.record,
+        record=rows.record,
         event_time=typing.event_time,
     )
     yields = bool(method.__code__.co_flags & inspect.CO_GENERATOR)

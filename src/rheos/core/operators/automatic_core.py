@@ -9,7 +9,7 @@ function changes, such as a global.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from rheos.core.operators.columnar_core import Delivery, DueTimers
 from rheos.core.operators.compiled_core import CompiledCore, typing_of
 from rheos.core.operators.compiled_loops import CompiledCode, code_of
 from rheos.core.operators.contract import OperatorContext, Out, Restored
+from rheos.core.operators.due_rows import Due, runs
 from rheos.core.operators.form_choice import FormChoice
 from rheos.core.operators.keyed_core import KeyedCore
 from rheos.core.operators.process_core import ProcessCore
@@ -31,7 +32,7 @@ from rheos.core.state.slots import Slots
 from rheos.core.state.timers import TimerQueue
 
 if TYPE_CHECKING:
-    from rheos.core.operators.process import ProcessSpec
+    from rheos.core.operators.keyed_function import KeyedFunctionSpec
 
 
 class NeedsPython(Exception):  # noqa: N818 - the interpreted form continues
@@ -98,9 +99,10 @@ class TentativeCore(CompiledCore):
 class AutomaticCore(ProcessCore):
     """Calls the interpreted or the compiled form of a function, which have the same results."""
 
-    def __init__(self, ctx: OperatorContext, spec: ProcessSpec, methods: dict[str, MethodText]) -> None:
-        takes = [("process_element", spec.record)]
-        self._python = python = KeyedCore(ctx, spec.fn, spec.side_outputs, takes)
+    def __init__(
+        self, ctx: OperatorContext, spec: KeyedFunctionSpec, methods: dict[str, MethodText]
+    ) -> None:
+        self._python = python = KeyedCore(ctx, spec.fn, spec.side_outputs, spec.takes)
         self._compiled: TentativeCore | None = None
         self._choice = FormChoice(ctx, self._write)
         self._spec, self._methods = spec, methods
@@ -168,10 +170,23 @@ class AutomaticCore(ProcessCore):
     # --- calls ----------------------------------------------------------------------------------------
 
     def deliver_batch(self, port: int, batch: Batch, hidden: HiddenColumns) -> Iterator[Out]:
-        compiled = self._choose(batch.num_rows)
-        if compiled is not None:
+        self._choose(batch.num_rows)
+        yield from self._deliver(port, batch, hidden)
+
+    def deliver_merged(self, due: Sequence[Due]) -> Iterator[Out]:
+        pieces = list(runs(due))
+        # The compiled form is called for each run of rows of one port, so their length counts.
+        if self._choose(sum(each.rows.num_rows for each in pieces) // len(pieces)) is None:
+            yield from self._python.deliver_merged(due)
+            return
+        for each in pieces:
+            yield from self._deliver(*each)
+
+    def _deliver(self, port: int, batch: Batch, hidden: HiddenColumns) -> Iterator[Out]:
+        """Call the chosen form for rows of one port."""
+        if self._compiled is not None:
             try:
-                yield from compiled.deliver_batch(port, batch, hidden)
+                yield from self._compiled.deliver_batch(port, batch, hidden)
                 self.ctx.count("compiled_rows", batch.num_rows)
                 return
             except NeedsPython as stopped:

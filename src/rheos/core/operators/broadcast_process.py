@@ -42,11 +42,11 @@ counts only once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from rheos.core.compiler.eligibility import Automatic, summary_of
+from rheos.core.compiler.eligibility import Automatic, named_form, summary_of
 from rheos.core.graph.nodes import Order
 from rheos.core.operators.co_process import Records, spelled
 from rheos.core.operators.contract import (
@@ -130,6 +130,9 @@ class BroadcastProcessSpec(KeySpec):
     def summary(self) -> str:
         held = ", in event-time order" if self.order == "event_time" else ""
         return f"takes {spelled(self.records)}{held}{summary_of(self.automatic)}"
+
+    def function_forms(self) -> Mapping[str, str]:
+        return named_form(self.fn, self.automatic)
 
     def interpreted(self) -> OperatorSpec:
         return replace(self, automatic=None)

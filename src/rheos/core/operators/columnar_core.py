@@ -34,7 +34,7 @@ from rheos.core.state.timers import Timer, TimerQueue
 
 if TYPE_CHECKING:
     from rheos.core.operators.keyed_core import KeyedCore
-    from rheos.core.operators.process import ProcessSpec
+    from rheos.core.operators.keyed_function import KeyedFunctionSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,7 @@ class Delivery:
     hidden: HiddenColumns
     event_times: Stamps | None
     """Event times of the calls for rows, if state expires by event time."""
+    port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class ColumnarCore(ProcessCore):
     def __init__(
         self,
         ctx: OperatorContext,
-        spec: ProcessSpec,
+        spec: KeyedFunctionSpec,
         texts: StringCodes | None = None,
         python: KeyedCore | None = None,
         read_lists: Collection[str] = (),
@@ -129,14 +130,15 @@ class ColumnarCore(ProcessCore):
     # --- calls ----------------------------------------------------------------------------------------
 
     def deliver_batch(self, port: int, batch: Batch, hidden: HiddenColumns) -> Iterator[Out]:
-        start, rows, reached = 0, batch.num_rows, hidden.reached
+        start, rows, reached, type = 0, batch.num_rows, hidden.reached, self.ctx.ports[port]
         if not rows:
             return
         try:
-            slots = self.state.enter([batch.column(name) for name in self.port.keys])
+            slots = self.state.enter([batch.column(name) for name in type.keys])
         except NullKeyError as error:
-            raise error.located_in(batch, self.port.keys, self.port.keyed_at) from None
-        delivery = Delivery(batch, slots, hidden, self._event_times(hidden.stamps, reached))
+            raise error.located_in(batch, type.keys, type.keyed_at) from None
+        event_times = self._event_times(hidden.stamps, reached)
+        delivery = Delivery(batch, slots, hidden, event_times, port)
         queue = self.timers.event
         while start < rows:
             stop = rows

@@ -68,7 +68,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.core.compiler.kernel import Typing, loops_of
+from rheos.core.compiler.kernel import InputType, Typing, loops_of
 from rheos.core.compiler.writer import Parameter
 from rheos.core.errors import RheosError
 from rheos.core.graph.compilation import MethodText
@@ -87,6 +87,7 @@ from rheos.core.state.slots import Slots
 if TYPE_CHECKING:
     from rheos.core.compiler.python_calls import PythonCalls
     from rheos.core.operators.keyed_core import KeyedCore
+    from rheos.core.operators.keyed_function import KeyedFunctionSpec
     from rheos.core.operators.process import ProcessSpec
 
 
@@ -96,17 +97,19 @@ class CompiledCore(ColumnarCore):
     def __init__(
         self,
         ctx: OperatorContext,
-        spec: ProcessSpec,
+        spec: KeyedFunctionSpec,
         code: CompiledCode,
         python: KeyedCore | None = None,
     ) -> None:
         super().__init__(ctx, spec, code.texts, python, code.read_lists())
-        self._record = spec.record
+        self._takes = spec.takes
         schemas = {tag: visible(output.schema) for tag, output in ctx.outputs.items()}
-        self._outputs = CompiledOutputs(ctx, schemas, spec.record, self.state.texts)
+        self._outputs = [
+            CompiledOutputs(ctx, schemas, record, self.state.texts) for _, record in spec.takes
+        ]
         self._loops = {
-            role: RunningLoop(loop, ctx.program.code_folder, code.texts)
-            for role, loop in code.loops.items()
+            method: RunningLoop(loop, ctx.program.code_folder, code.texts)
+            for method, loop in code.loops.items()
         }
 
     # --- calls ----------------------------------------------------------------------------------------
@@ -124,7 +127,8 @@ class CompiledCore(ColumnarCore):
     def _call_rows(self, delivery: Delivery, start: int, stop: int) -> tuple[int, list[Out]]:
         """Return the next row, and the output of the rows before it."""
         batch, (stamps, _, reached) = delivery.batch, delivery.hidden
-        running = self._loops["rows"]
+        method, record = self._takes[delivery.port]
+        running = self._loops[method]
         inputs = _KeyedInputs(self, batch, delivery.slots, delivery.event_times)
         if stamps is None:
             stamps = np.zeros(batch.num_rows, np.int64)
@@ -132,15 +136,15 @@ class CompiledCore(ColumnarCore):
             reached = np.full(batch.num_rows, MIN_TIMESTAMP_MS, np.int64)
         made = running.run(inputs, self._calls(start, stop, delivery.slots, stamps, reached))
         if running.failed:
-            row = rows_of(batch.slice(running.next, 1), self._record)[0]
+            row = rows_of(batch.slice(running.next, 1), record)[0]
             raise self._failure(running, row, delivery.slots[running.next])
-        outs = list(self._emitted(running, made, batch, delivery.hidden))
+        outs = list(self._emitted(running, made, batch, delivery.hidden, delivery.port))
         self._change_timers(running, made)
         return running.next, outs
 
     def _call_timers(self, due: DueTimers) -> tuple[int, list[Out]]:
         """Return the number of called timers, and their output."""
-        running = self._loops.get("timers")
+        running = self._loops.get("on_timer")
         if running is None:
             return len(due.timers), []
         inputs = _KeyedInputs(self, None, due.slots, due.event_times)
@@ -186,16 +190,33 @@ class CompiledCore(ColumnarCore):
     # --- outputs --------------------------------------------------------------------------------------
 
     def _emitted(
-        self, running: RunningLoop, made: Filled, batch: Batch | None, hidden: HiddenColumns
+        self,
+        running: RunningLoop,
+        made: Filled,
+        batch: Batch | None,
+        hidden: HiddenColumns,
+        port: int = 0,
     ) -> Iterator[Out]:
-        for tag, columns, calls in self._outputs.made(running, made, batch):
+        for tag, columns, calls in self._outputs[port].made(running, made, batch):
             yield from self._batches(tag, columns, hidden.at(calls))
 
 
-def typing_of(ctx: OperatorContext, spec: ProcessSpec) -> Typing:
+def typing_of(ctx: OperatorContext, spec: KeyedFunctionSpec) -> Typing:
     """Return the typing of a keyed function."""
-    port, outputs = ctx.ports[0], emitted_types(ctx, spec.side_outputs)
-    return Typing(visible(port.schema), port.keys, spec.record, TS in port.schema.names, outputs)
+    first, *others = [
+        InputType(visible(port.schema), port.keys, record)
+        for port, (_, record) in zip(ctx.ports, spec.takes, strict=False)
+    ]
+    outputs = emitted_types(ctx, spec.side_outputs)
+    return Typing(
+        first.schema,
+        first.keys,
+        first.record,
+        TS in ctx.ports[0].schema.names,
+        outputs,
+        spec.form,
+        second=others[0] if others else None,
+    )
 
 
 class MarkedCore(CompiledCore):
@@ -213,7 +234,8 @@ class MarkedCore(CompiledCore):
         loops = loops_of(self.function, self._methods, self._typing, texts)
         texts.fix()
         self._loops = {
-            role: RunningLoop(loop, self.ctx.program.code_folder, texts) for role, loop in loops.items()
+            method: RunningLoop(loop, self.ctx.program.code_folder, texts)
+            for method, loop in loops.items()
         }
 
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from rheos.core.compiler.constants import DTYPES, Table
 from rheos.core.compiler.kernel import TIMERS, Loop, Typing, compiled_loop, loops_of
-from rheos.core.compiler.scope import Role
 from rheos.core.compiler.values import Kind
 from rheos.core.compiler.writer import Parameter
 from rheos.core.errors import RheosError, Site, UserFunctionError
@@ -40,7 +39,8 @@ class CompiledCode:
     """The loops of a function, and the strings whose codes they contain."""
 
     texts: StringCodes
-    loops: Mapping[Role, Loop]
+    loops: Mapping[str, Loop]
+    """Loops by method."""
 
     def read_lists(self) -> frozenset[str]:
         """Return the states that are lists which a loop reads."""

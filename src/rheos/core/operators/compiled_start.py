@@ -14,6 +14,7 @@ from rheos.core.operators.process_core import ProcessCore
 from rheos.core.state.columnar.string_codes import StringCodes
 
 if TYPE_CHECKING:
+    from rheos.core.operators.keyed_function import KeyedFunctionSpec
     from rheos.core.operators.process import ProcessSpec
 
 
@@ -49,7 +50,7 @@ def check_compiles(function: Any, typing: Typing) -> bool:
 
 
 def automatic_core(
-    ctx: OperatorContext, spec: ProcessSpec, methods: dict[str, MethodText]
+    ctx: OperatorContext, spec: KeyedFunctionSpec, methods: dict[str, MethodText]
 ) -> ProcessCore | None:
     """Return the core of a function that is compiled while it runs; None if this process has no
     compiler."""

@@ -56,7 +56,7 @@ from rheos.core.operators.calls import ContextWithoutKey
 from rheos.core.operators.co_process import Records, spelled
 from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored
 from rheos.core.operators.due_rows import Due, part, runs
-from rheos.core.operators.keyed_core import KeyedCore
+from rheos.core.operators.keyed_core import KeyedCore, Takes
 from rheos.core.operators.keyed_function import KeyedFunctionOperator, KeyedFunctionSpec
 from rheos.core.operators.origins import CallOfFunction, Origin
 from rheos.core.operators.records import HiddenColumns
@@ -86,6 +86,10 @@ class KeyedBroadcastProcessSpec(KeyedFunctionSpec):
     late: LateByPort = TO_SIDE_OUTPUT
 
     kind: ClassVar[str] = "keyed_broadcast_process"
+
+    @property
+    def takes(self) -> Takes:
+        return [(METHODS[0], self.records[0])]
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return KeyedBroadcastProcessOperator(ctx, self, self._waiting(ctx))
@@ -123,12 +127,11 @@ class KeyedBroadcastProcessOperator(KeyedFunctionOperator):
     def __init__(
         self, ctx: OperatorContext, spec: KeyedBroadcastProcessSpec, waiting: RowsByTime | None
     ) -> None:
-        of_rows, of_broadcast = zip(METHODS, spec.records, strict=True)
-        core = KeyedCore(ctx, spec.fn, spec.side_outputs, [of_rows])
+        core = KeyedCore(ctx, spec.fn, spec.side_outputs, spec.takes)
         super().__init__(ctx, core, waiting)
         self._ordered = spec.order == "event_time"
-        name, self._record = of_broadcast
-        self._process = getattr(core.function, name)
+        self._record = spec.records[1]
+        self._process = getattr(core.function, METHODS[1])
         self._context = ContextWithoutKey(core)
         self._states = UnkeyedStates(core.function)
         self._unkeyed = unkeyed_shapes(spec.fn).keys()

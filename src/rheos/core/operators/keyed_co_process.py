@@ -41,15 +41,20 @@ check_example(
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from rheos.core.compiler.eligibility import Automatic, named_form, summary_of
+from rheos.core.compiler.forms import KEYED_CO, FunctionForm
 from rheos.core.graph.nodes import Order
 from rheos.core.operators.co_process import Records, spelled
-from rheos.core.operators.contract import Operator, OperatorContext
-from rheos.core.operators.keyed_core import KeyedCore
+from rheos.core.operators.compiled_start import automatic_core
+from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec
+from rheos.core.operators.keyed_core import KeyedCore, Takes
 from rheos.core.operators.keyed_function import KeyedFunctionOperator, KeyedFunctionSpec
 from rheos.core.operators.origins import CallOfFunction, Origin
+from rheos.core.operators.process_core import ProcessCore
 from rheos.core.operators.rows_by_time import TO_SIDE_OUTPUT, LateByPort, rows_by_time
 
 
@@ -63,7 +68,9 @@ class KeyedCoProcessSpec(KeyedFunctionSpec):
 
     order: Order = "arrival"
     late: LateByPort = TO_SIDE_OUTPUT
+    automatic: Automatic = None
 
+    form: ClassVar[FunctionForm] = KEYED_CO
     kind: ClassVar[str] = "keyed_co_process"
     any_order: ClassVar[bool] = True
     """Whether rows may arrive in any order: in batch, the operator sorts its rows itself."""
@@ -75,13 +82,28 @@ class KeyedCoProcessSpec(KeyedFunctionSpec):
         waiting = rows_by_time(ctx, self.order, self.late, in_batch=True)
         return KeyedFunctionOperator(ctx, self._core(ctx), waiting)
 
-    def _core(self, ctx: OperatorContext) -> KeyedCore:
-        takes = zip(("process_element1", "process_element2"), self.records, strict=True)
-        return KeyedCore(ctx, self.fn, self.side_outputs, list(takes))
+    @property
+    def takes(self) -> Takes:
+        return list(zip(("process_element1", "process_element2"), self.records, strict=True))
+
+    def _core(self, ctx: OperatorContext) -> ProcessCore:
+        automatic = None
+        if isinstance(self.automatic, Mapping):
+            automatic = automatic_core(ctx, self, dict(self.automatic))
+        return automatic or KeyedCore(ctx, self.fn, self.side_outputs, self.takes)
+
+    def function_forms(self) -> Mapping[str, str]:
+        return named_form(self.fn, self.automatic)
+
+    def interpreted(self) -> OperatorSpec:
+        return replace(self, automatic=None)
+
+    def with_function(self, fn: Any) -> OperatorSpec:
+        return replace(self, fn=fn, automatic=None)
 
     def summary(self) -> str:
         held = ", in event-time order" if self.order == "event_time" else ""
-        return f"takes {spelled(self.records)}{held}"
+        return f"takes {spelled(self.records)}{held}{summary_of(self.automatic)}"
 
     def origin(self) -> Origin:
         return CallOfFunction({"process_element1": 0, "process_element2": 1})

@@ -3,9 +3,10 @@ input."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
+from rheos.core.compiler.forms import KEYED, FunctionForm
 from rheos.core.graph.nodes import Order
 from rheos.core.operators.contract import (
     OperatorContext,
@@ -16,7 +17,7 @@ from rheos.core.operators.contract import (
     RowOrder,
 )
 from rheos.core.operators.due_rows import Due
-from rheos.core.operators.keyed_core import function_shapes, function_types
+from rheos.core.operators.keyed_core import Takes, function_shapes, function_types
 from rheos.core.operators.keyed_state import KeyedStateOperator
 from rheos.core.operators.process_core import ProcessCore
 from rheos.core.operators.records import HiddenColumns
@@ -31,8 +32,16 @@ class KeyedFunctionSpec(OperatorSpec):
     """A keyed function with state and timers, called in the order of arrival or of event time."""
 
     fn: Any
+    side_outputs: Collection[str]
     order: Order
     late: LateByPort
+    form: ClassVar[FunctionForm] = KEYED
+    """Methods of the function that can be compiled."""
+
+    @property
+    def takes(self) -> Takes:
+        """Return the method for each keyed port, and the class of its records."""
+        raise NotImplementedError
 
     def looks_at(self, column: str) -> bool | None:
         if self.order == "event_time":

@@ -23,11 +23,11 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from rheos.core.compiler.eligibility import Automatic, summary_of
+from rheos.core.compiler.eligibility import Automatic, named_form, summary_of
 from rheos.core.graph.render import spell_record
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
 from rheos.core.operators.origins import CallOfFunction, Origin
@@ -56,6 +56,9 @@ class PlainProcessSpec(OperatorSpec):
 
     def summary(self) -> str:
         return f"takes {spell_record(self.record)}{summary_of(self.automatic)}"
+
+    def function_forms(self) -> Mapping[str, str]:
+        return named_form(self.fn, self.automatic)
 
     def interpreted(self) -> OperatorSpec:
         return replace(self, automatic=None)

@@ -57,7 +57,7 @@ from rheos.core.graph.render import spell_record
 from rheos.core.operators.batch_core import BatchCore
 from rheos.core.operators.compiled_start import automatic_core, compiled_core
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec
-from rheos.core.operators.keyed_core import KeyedCore
+from rheos.core.operators.keyed_core import KeyedCore, Takes
 from rheos.core.operators.keyed_function import KeyedFunctionOperator, KeyedFunctionSpec
 from rheos.core.operators.origins import CallOfFunction, Origin, RowsOfKey
 from rheos.core.operators.process_core import ProcessCore
@@ -79,6 +79,10 @@ class ProcessSpec(KeyedFunctionSpec):
     side_outputs: Mapping[str, pa.Schema] = field(default_factory=dict)
     late: LateByPort = TO_SIDE_OUTPUT
     automatic: Automatic = None
+
+    @property
+    def takes(self) -> Takes:
+        return [("process_element", self.record)]
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return ProcessOperator(ctx, self)
@@ -131,8 +135,7 @@ def core_of(ctx: OperatorContext, spec: ProcessSpec) -> ProcessCore:
         automatic = automatic_core(ctx, spec, spec.automatic)
         if automatic is not None:
             return automatic
-    takes = [("process_element", spec.record)]
-    return KeyedCore(ctx, spec.fn, spec.side_outputs, takes)
+    return KeyedCore(ctx, spec.fn, spec.side_outputs, spec.takes)
 
 
 class ProcessOperator(KeyedFunctionOperator):
