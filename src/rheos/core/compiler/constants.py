@@ -8,7 +8,7 @@ import inspect
 import math
 import operator
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -79,7 +79,11 @@ def _members(value: Any) -> tuple[Any, ...] | None:
 class SurroundingNames:
     """The names that a function can access in addition to its own."""
 
-    def __init__(self, function: types.FunctionType) -> None:
+    def __init__(
+        self, function: types.FunctionType, given: Mapping[str, Any] = types.MappingProxyType({})
+    ) -> None:
+        """Create the names. `given` has further ones."""
+        self._given = given
         self.constants: dict[str, Constant] = {}
         """Everything that was noted, by its source code."""
         self._called: dict[types.FunctionType, SurroundingNames] = {}
@@ -101,6 +105,8 @@ class SurroundingNames:
 
     def find(self, name: str) -> Any:
         """Return the value of a name; MISSING if it is not defined."""
+        if name in self._given:
+            return self._given[name]
         if name in self._cells:
             try:
                 return self._cells[name].cell_contents

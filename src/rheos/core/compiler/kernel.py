@@ -17,7 +17,7 @@ import pyarrow as pa
 from rheos.core.compiler.constants import DTYPES, Constant, SurroundingNames
 from rheos.core.compiler.expression_writer import Expressions
 from rheos.core.compiler.forms import KEYED, FunctionForm, MethodForm, called_method, instance_of
-from rheos.core.compiler.keyed_states import KeyedStates, keyed_states
+from rheos.core.compiler.keyed_states import KeyedStates, keyed_states, reducer_name
 from rheos.core.compiler.operations import ScalarOperation
 from rheos.core.compiler.record_classes import only_sets_fields
 from rheos.core.compiler.scope import MethodScope, Role, record_fields
@@ -187,10 +187,11 @@ def _loop(
         record=rows.record,
         event_time=typing.event_time,
     )
+    reducers = {reducer_name(name): each for name, each in states.reducers.items()}
     yields = bool(method.__code__.co_flags & inspect.CO_GENERATOR)
     for _ in range(_PASSES):
         scope.settled, scope.assigned = True, set()
-        writer, around = Writer(texts), SurroundingNames(method)
+        writer, around = Writer(texts), SurroundingNames(method, reducers)
         expressions = Expressions(writer, scope, around, sources)
         statements = Statements(
             writer, scope, expressions, typing.outputs, yields=yields, returns=form.returns

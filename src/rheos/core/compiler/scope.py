@@ -233,6 +233,11 @@ class MethodScope:
                 return self.states.get(name)
         return None
 
+    def is_reducing(self, node: ast.expr) -> bool:
+        """Return whether the node is a state that a function combines."""
+        declared = self.state(node)
+        return declared is not None and declared.name in self._states.reducers
+
     def list_state(self, node: ast.expr) -> ListState[Any] | None:
         """Return the list that `self.name` refers to; None if it is not a list."""
         match node:

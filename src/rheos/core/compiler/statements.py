@@ -11,10 +11,11 @@ from rheos.core.compiler.call_statements import CallStatements
 from rheos.core.compiler.emission_writer import EmittedRecords
 from rheos.core.compiler.expression_writer import Expressions
 from rheos.core.compiler.forms import Returns
+from rheos.core.compiler.keyed_states import reducer_name
 from rheos.core.compiler.match_statements import if_statements, subjects_of
 from rheos.core.compiler.record_values import is_frozen
 from rheos.core.compiler.scope import MethodScope
-from rheos.core.compiler.state_values import write_state
+from rheos.core.compiler.state_values import read_state, write_state
 from rheos.core.compiler.values import CannotCompile, EmittedType, Value
 from rheos.core.compiler.writer import Writer
 
@@ -75,6 +76,10 @@ class Statements:
                 )
             ) if self.scope.list_state(of) is not None:
                 self._replace_list(of, elements)
+            case ast.Expr(
+                value=ast.Call(func=ast.Attribute(value=of, attr="add"), args=[each], keywords=[])
+            ) if self.scope.is_reducing(of):
+                self._combine(of, each)
             case ast.Expr(value=ast.Call() as call):
                 self._calls.write(call)
             case ast.Assign(targets=[target], value=given):
@@ -154,6 +159,10 @@ class Statements:
                 return
             case ast.Attribute(value=of, attr="value"):
                 declared = self.scope.state(of)
+                if self.scope.is_reducing(of):
+                    raise CannotCompile(
+                        f"{ast.unparse(target)} cannot be assigned", line, "use add(...)"
+                    )
                 if declared is not None and self.expressions.records.is_stored(declared):
                     self.expressions.records.set_state(declared, value, line)
                     return
@@ -167,6 +176,25 @@ class Statements:
             line,
             "assign to local variables, or to state with `self.name.value = ...`",
         )
+
+    def _combine(self, of: ast.expr, given: ast.expr) -> None:
+        """Write `add` of a ReducingState."""
+        declared, line, out = self.scope.state(of), given.lineno, self.out
+        assert declared is not None
+        place = f"{given.lineno}_{given.col_offset}"
+        names = [f"kept_{place}", f"added_{place}"]
+        added = self._assign_value(self.expressions.value(given), line)
+        kept = read_state(out, declared)
+        for name, value in zip(names, (kept, added), strict=True):
+            self.scope.assign(out, name, value, line)
+        called = ast.Call(
+            ast.Name(reducer_name(declared.name)), [ast.Name(each, lineno=line) for each in names], []
+        )
+        with out.block(f"if {kept.null}:"):
+            write_state(out, declared, added, line)
+        with self.scope.perhaps(), out.block("else:"):
+            combined = self.expressions.value(ast.copy_location(called, given))
+            write_state(out, declared, combined, line)
 
     def _replace_list(self, of: ast.expr, given: ast.ListComp | ast.List) -> None:
         """Write the replacement of a list of the state."""

@@ -1,4 +1,4 @@
-"""Compiled functions with lists in their state: both forms have the same results and checkpoints."""
+"""Compiled functions with lists and combined values in their state, in both forms."""
 
 from __future__ import annotations
 
@@ -84,6 +84,46 @@ def test_lists_have_the_same_results(way: ReplayMode, forms: Forms) -> None:  # 
 def test_a_marked_function_has_lists(way: ReplayMode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(form_choice, "ENOUGH_ROWS", 1 << 40)
     assert outcome(compiled_of(Recent)(), 5, way) == outcome(Recent(), 5, way)
+
+
+def larger(a: int, b: int) -> int:
+    if a > b:
+        return a
+    return b
+
+
+class Combined(rh.KeyedProcessFunction):
+    """Function with states that functions combine."""
+
+    side_outputs = {"side": Side}
+    total: Any = rh.ReducingState(int, lambda a, b: a + b)
+    most: Any = rh.ReducingState(int, larger)
+    least: Any = rh.ReducingState(float, min, ttl="9ms")
+
+    def process_element(self, row: Drawn, ctx: rh.KeyedContext) -> Any:
+        self.total.add(row.b if row.b is not None else 2)
+        self.most.add(row.a % 97)
+        if row.x == row.x:
+            self.least.add(float(row.k) if row.f else row.x)
+        if self.total.value > 30:
+            self.total.clear()
+        ctx.timers.register(ctx.timestamp + 4)
+        least = self.least.value
+        yield Given(row.k, self.most.value, 0.5 if least is None else least, row.f, row.s, None, None)
+
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Any:
+        self.total.add(1)
+        yield Given(ctx.key, self.total.value, 0.5, True, "", self.most.value, None)
+
+
+@WAYS
+def test_reducing_states_have_the_same_results(way: ReplayMode, forms: Forms) -> None:  # noqa: F811
+    plain = interpreted(partial(outcome, Combined(), 5, way))
+    assert len(plain["out"]) > 90
+    assert outcome(Combined(), 5, way) == plain
+    assert forms.taken > forms.returned == 0
+    if way is TOGETHER:
+        assert outcome(compiled_of(Combined)(), 5, way) == plain
 
 
 FAILING = """
