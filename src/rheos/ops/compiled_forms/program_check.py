@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from rheos.core.callables import function_name
+from rheos.core.compiler.eligibility import Refusal, form_of
 from rheos.core.errors import ConfigurationError, RheosError, Site
 from rheos.core.graph.batch_functions import KeyedBatchFunction
 from rheos.core.operators.contract import OperatorSpec
@@ -118,10 +119,13 @@ _VECTORISED = ("map_batches", "map_async")
 
 
 def _other_functions(spec: OperatorSpec) -> Iterator[tuple[str, str]]:
-    """Yield the user's function of an operator that has no compiled form."""
+    """Yield the user's function of an operator that does not describe the forms of its functions."""
     function = getattr(spec, "fn", None)
     if function is None or spec.kind in _VECTORISED or isinstance(function, KeyedBatchFunction):
         return
     owner = getattr(function, "__module__", "") or ""
     if not owner.startswith("rheos."):
-        yield function_name(function), f"functions of {spec.kind} are not compiled"
+        automatic = getattr(spec, "automatic", None)
+        has_both = isinstance(automatic, Mapping | Refusal) and spec.interpreted() is not spec
+        form = form_of(automatic) if has_both else ""
+        yield function_name(function), form or f"functions of {spec.kind} are not compiled"
