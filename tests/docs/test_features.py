@@ -1,4 +1,4 @@
-"""The walk of docs/features.md: its files written, its commands run, on a real local Spark."""
+"""The walk of docs/features.md: its commands write its files and run them, on a real local Spark."""
 
 from __future__ import annotations
 
@@ -29,12 +29,9 @@ def is_served() -> bool:
 
 @pytest.mark.spark
 @pytest.mark.deploy
-def test_the_walk_of_the_page_runs(shell: Shell, tmp_path: Path) -> None:
+def test_the_walk_of_the_page_runs(shell: Shell) -> None:
     printed: dict[str, str] = {}
     for step in steps(PAGE):
-        if step.file is not None:
-            (tmp_path / step.file).write_text(step.code)
-            continue
         printed[step.code.split("\n")[0]] = shell.run(step.code)
         if step.code.endswith("&\n"):
             wait_for(is_served, WITHIN_S)

@@ -18,9 +18,7 @@ from rheos.core.errors import RheosError
 from rheos.ops.control.commands import JobClient
 from rheos.ops.control.registry import JobRecord
 
-BLOCK = re.compile(
-    r"^(?:<!-- file: (\S+) -->\n)?```(python|py|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL
-)
+BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 WITHIN_S = 400.0
 
 

@@ -24,6 +24,7 @@ from rheos.core.operators.changelog.truncation_deletes import TruncationDeletesS
 from rheos.core.operators.co_process import CoProcessSpec
 from rheos.core.operators.column_selection import ColumnSelectionSpec
 from rheos.core.operators.event_time import EventTimeSpec
+from rheos.core.operators.event_time_column import EventTimeColumnSpec
 from rheos.core.operators.event_time_of_results import ResultTimeSpec
 from rheos.core.operators.explode import ExplodeSpec
 from rheos.core.operators.expressions import ExpressionSpec
@@ -94,6 +95,7 @@ BOUNDS: Mapping[type, StateBound] = {
             AsyncMapSpec,
             CallSpec,
             ResultTimeSpec,
+            EventTimeColumnSpec,
             ExplodeSpec,
             ExpressionSpec,
             FilterFunctionSpec,
