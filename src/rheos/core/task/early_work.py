@@ -76,13 +76,15 @@ class EarlyWork:
                 parted = begun[place].part(batch)
                 if parted is None:
                     if self._join(queue, begun, place):
-                        del queue[place], begun[place]
+                        self._gate.remove(channel, place)
+                        del begun[place]
                         return channel, True, _no_work()
                     continue
                 queue[place] = parted.stays
                 frees = not parted.stays.num_rows or self._join(queue, begun, place)
                 if frees:
-                    del queue[place], begun[place]
+                    self._gate.remove(channel, place)
+                    del begun[place]
                 leaves = self._gate.merged(channel, parted.leaves)
                 return channel, frees, self._tree.finish(parted.begun, leaves)
         return None

@@ -152,6 +152,8 @@ class InputGate:
         self._index = {channel.id: i for i, channel in enumerate(self.channels)}
         self._traffic = {channel.id.edge: Traffic() for channel in self.channels}
         """Rows and bytes that have arrived, by edge."""
+        self._queued = 0
+        """Number of elements in the queues of all channels, so that an empty gate is not searched."""
         self._next = 0
         self._watermarks = WatermarkMerger(
             len(channels),
@@ -205,6 +207,7 @@ class InputGate:
                 return
             self.feedback_rows += element.num_rows
         channel.queue.append(element)
+        self._queued += 1
         if self._recordings:
             self._record(lane, element)
         if element.__class__ is pa.RecordBatch:
@@ -224,6 +227,8 @@ class InputGate:
     def take(self, ready: Callable[[Channel], bool] | None = None) -> tuple[Channel, Element] | None:
         """Take the next element of a readable channel, round robin; None if no channel has one. `ready`
         returns whether the first element of a channel may be taken yet."""
+        if not self._queued:
+            return None
         count = len(self.channels)
         for step in range(count):
             i = (self._next + step) % count
@@ -238,6 +243,8 @@ class InputGate:
     def take_rows(self, edge: int, max_rows: int) -> tuple[Channel, Batch] | None:
         """Take the next batch of a readable channel of the edge, round robin, if it has at most
         `max_rows` rows; None if no channel has one."""
+        if not self._queued:
+            return None
         count = len(self.channels)
         for step in range(count):
             i = (self._next + step) % count
@@ -252,7 +259,13 @@ class InputGate:
                 return channel, element
         return None
 
+    def remove(self, channel: Channel, place: int) -> None:
+        """Remove an element of a channel's queue, whose rows have left in another way."""
+        del channel.queue[place]
+        self._queued -= 1
+
     def _note_departure(self, channel: Channel, taken: Element) -> None:
+        self._queued -= 1
         if self.sojourn is not None:
             self.sojourn.took(taken)
         if channel.feedback and isinstance(taken, pa.RecordBatch):
