@@ -35,6 +35,7 @@ from rheos.core.site import located_at_call
 from rheos.core.state.parts import GROUP
 from rheos.ops.migration.buffers import match_buffers
 from rheos.ops.migration.positions import split_rows
+from rheos.ops.migration.processor_state import PROCESSORS, add_states, find_function, processor_of
 from rheos.ops.migration.running_encoder import DedupEncoder, RunningEncoder
 from rheos.ops.migration.spark_checkpoint import SparkCheckpoint, read_checkpoint
 from rheos.ops.migration.spark_state import OperatorRows, StateOperator, state_operators, state_rows
@@ -118,7 +119,7 @@ def import_query(spark: SparkSession, path: str, plan: PhysicalPlan) -> QueryImp
     for operator in state_operators(spark, checkpoint):
         part = f"operator {operator.id} ({operator.kind})"
         try:
-            _move_operator(made, spark, operator, part, left, plan.max_parallelism)
+            _move_operator(made, spark, operator, part, left, plan)
         except (ConfigurationError, SchemaError) as error:
             made.moves.append(Move(part, MoveOutcome.REFUSED, "", error.what, error.hint or ""))
     for planned in left:
@@ -179,8 +180,18 @@ def _move_operator(
     operator: StateOperator,
     part: str,
     left: list[PlannedOperator],
-    max_parallelism: int,
+    plan: PhysicalPlan,
 ) -> None:
+    max_parallelism = plan.max_parallelism
+    if operator.kind in PROCESSORS:
+        processor = processor_of(operator)
+        planned = find_function(processor, plan.operators())
+        made.savepoint = add_states(made.savepoint, spark, made.checkpoint, processor, planned)
+        names = ", ".join(sorted(processor.variables))
+        timers = "" if processor.domain is None else f", and its {processor.domain}-time timers"
+        reason = f"its state {names}{timers}"
+        made.moves.append(Move(part, MoveOutcome.MOVED, _named(planned), reason))
+        return
     if operator.kind != _AGGREGATION and operator.kind not in _DEDUP:
         raise ConfigurationError(
             f"state of {operator.kind} is not supported",
@@ -189,7 +200,7 @@ def _move_operator(
     rows = state_rows(spark, made.checkpoint, operator)
     planned = _counterpart(operator, rows, left)
     left.remove(planned)
-    states = dict(_states_of(planned))
+    states = _states_of(planned)
     spec = planned.spec
     if isinstance(spec, RunningSpec):
         _move_running(made, planned, spec, states[STATE], rows, max_parallelism)

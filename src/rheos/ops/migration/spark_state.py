@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructField, StructType, TimestampType
 
@@ -62,14 +62,21 @@ def state_operators(spark: SparkSession, checkpoint: SparkCheckpoint) -> list[St
     return [found[id] for id in sorted(found)]
 
 
+def state_reader(
+    spark: SparkSession, checkpoint: SparkCheckpoint, operator: StateOperator
+) -> DataFrameReader:
+    """Return the reader of an operator's state after the last committed batch."""
+    reader = spark.read.format("statestore").option("operatorId", operator.id)
+    return reader.option("batchId", checkpoint.batch)
+
+
 def state_rows(
     spark: SparkSession, checkpoint: SparkCheckpoint, operator: StateOperator
 ) -> OperatorRows:
     """Return the state of an operator after the last committed batch. Raise CheckpointError if Spark
     cannot read it."""
-    reader = spark.read.format("statestore").option("operatorId", operator.id)
     try:
-        read = reader.option("batchId", checkpoint.batch).load(checkpoint.folder)
+        read = state_reader(spark, checkpoint, operator).load(checkpoint.folder)
     except Exception as error:
         raise _unreadable(checkpoint, error) from error
     key, value = read.schema["key"].dataType, read.schema["value"].dataType
