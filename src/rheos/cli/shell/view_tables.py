@@ -60,4 +60,5 @@ class ViewTables:
 
 def _source(rows: ViewRows) -> CollectionSource:
     table: pa.Table = rows.table
-    return CollectionSource(table, None)
+    # The source reads one chunk; a scan of several subtasks has several.
+    return CollectionSource(table.combine_chunks(), None)
