@@ -261,8 +261,8 @@ def sql(
         str | None,
         typer.Option(
             metavar="JOB",
-            help="Query the materialized views of this job: a running one, JOB@DIRECTORY with its "
-            "checkpoint directory, or a savepoint's folder.",
+            help="Query the materialized views and keyed states of this job: a running one, "
+            "JOB@DIRECTORY with its checkpoint directory, or a savepoint's folder.",
             show_default=False,
         ),
     ] = None,

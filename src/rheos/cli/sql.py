@@ -15,7 +15,7 @@ from rheos.ops.views import query
 
 def sql(text: str | None, settings: Overrides, job: str | None = None) -> int:
     """Execute the statements in `text`, of a pipe, or typed by the user. Return the exit code. If `job`
-    names a job, its materialized views are tables."""
+    names a job, its materialized views and keyed states are tables."""
     typed = text is None and sys.stdin.isatty()
     try:
         with overrides.applied(settings):

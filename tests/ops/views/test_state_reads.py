@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 import rheos as rh
+from rheos.cli.shell.session import ShellSession
 from rheos.core.errors import ConfigurationError, SchemaError
 from rheos.core.protocol.state_config import Backend
 from rheos.ops.dashboard.operations import RestRequest, operations
@@ -137,6 +140,29 @@ def test_the_states_of_a_job_are_listed() -> None:
     }
     assert listed["pairs"].key == ["user", "amount"]
     assert [*listed["sessions.by_size"].columns] == ["user", "map_key", "value"]
+
+
+def test_sql_joins_states_at_one_checkpoint() -> None:
+    both = rh.query(JOB).scans("pairs", "sessions.total")
+    assert both["pairs"].checkpoint == both["sessions.total"].checkpoint
+    sums: dict[str, int] = {}
+    for row in both["pairs"].table.to_pylist():
+        sums[row["user"]] = sums.get(row["user"], 0) + row["n"]
+    totals = {row["user"]: row["value"] for row in both["sessions.total"].table.to_pylist()}
+    expected = [[user, sums[user], totals[user]] for user in sorted(totals)]
+    assert len(expected) > 1
+    console = Console(file=io.StringIO(), width=100)
+    session = ShellSession(
+        rh.Environment(runtime="simulated"), console, live=False, views=rh.query(JOB)
+    )
+    assert session.tables()["sessions.total"] == ["user", "value"]
+    session.run(
+        "SELECT p.user, p.n, total.value FROM (SELECT user, SUM(n) AS n FROM pairs GROUP BY user) p "
+        "JOIN sessions.total ON p.user = total.user"
+    )
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    found = re.findall(r"^ *(user \d+) +(\d+) +(\d+) *$", shown, re.MULTILINE)
+    assert sorted([user, int(n), int(value)] for user, n, value in found) == expected
 
 
 def test_rest_reads_state_of_a_stored_job() -> None:

@@ -1,6 +1,13 @@
-"""The materialized views of a job, as tables of the shell: `rheos sql --job`."""
+"""The materialized views and keyed states of a job, as tables of the shell: `rheos sql --job`.
+
+A state has its name from `rheos states`. The name of one of several states of an operator has a dot. A
+query writes it as a table of a database: `sessions.total`.
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping
 
 import pyarrow as pa
 from sqlglot import exp
@@ -14,45 +21,51 @@ from rheos.ops.views.view_rows import ViewRows
 
 
 class ViewTables:
-    """Reads the views that a query names when it runs. All of them are read at one checkpoint."""
+    """Reads the views and states that a query names when it runs, all of them at one checkpoint."""
 
     def __init__(self, env: Environment, views: JobViews) -> None:
         self._env = env
         self._views = views
 
     def columns(self) -> dict[str, list[str]]:
-        """Return the columns of each view."""
+        """Return the columns of each view, and of each state without a view of its name."""
         try:
-            return {info.name: [*info.columns] for info in self._views.views()}
+            found = {info.name: [*info.columns] for info in self._views.views()}
+            views = {name.casefold() for name in found}
+            for info in self._views.states():
+                if info.name.casefold() not in views:
+                    found[info.name] = [*info.columns]
+            return found
         except CheckpointError:
             return {}  # A query reports it.
 
     def read(self, query: exp.Expr) -> str | None:
-        """Make the views that a query names known as tables.
+        """Make the views and states that a query names known as tables.
 
         Args:
-            query: The query.
+            query: The query. Names that are not a single word are replaced.
 
         Returns:
-            The checkpoint of the rows, for people; None if the query names no view.
+            The checkpoint of the rows, for people; None if the query names none.
 
         Raises:
             CheckpointError: The job has no checkpoint yet.
-            ConfigurationError: A view has too many rows.
+            ConfigurationError: A view or state has too many rows.
         """
         session = self._env._sql_session()
         session.ttl = session.ttl or FOREVER
         catalog = session.catalog
         known = {name.casefold(): name for name in self.columns()}
-        named = {table.name.casefold() for table in query.find_all(exp.Table)}
+        named = {name for table in query.find_all(exp.Table) if (name := _rename(table, known))}
         wanted = [name for folded, name in known.items() if folded in named]
         if not wanted:
             self._views.views()  # Raises an error if none can be read.
             return None
         found = self._views.scans(*wanted)
         for name, rows in found.items():
-            catalog.remove(name)
-            self._env.register(name, self._env.from_source(_source(rows), name=name))
+            table = _registered_name(name)
+            catalog.remove(table)
+            self._env.register(table, self._env.from_source(_source(rows), name=table))
         first = found[wanted[0]]
         when = first.completed.isoformat(" ", "seconds").removesuffix("+00:00")
         return f"rows of checkpoint {first.checkpoint}, completed {when} UTC"
@@ -62,3 +75,25 @@ def _source(rows: ViewRows) -> CollectionSource:
     table: pa.Table = rows.table
     # The source reads one chunk; a scan of several subtasks has several.
     return CollectionSource(table.combine_chunks(), None)
+
+
+def _rename(table: exp.Table, known: Mapping[str, str]) -> str | None:
+    """Return the known name that a table of a query has, in lower case; None if it is not known. If the
+    name is not a single word, replace it in the query."""
+    written = ".".join(part.name for part in table.parts)
+    name = known.get(written.casefold())
+    if name is None:
+        return None
+    registered = _registered_name(name)
+    if registered != name:
+        if not table.alias:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
+        table.set("this", exp.to_identifier(registered, quoted=True))
+        table.set("db", None)
+        table.set("catalog", None)
+    return written.casefold()
+
+
+def _registered_name(name: str) -> str:
+    """Return a single word for the name of a view or state, different for each name."""
+    return name if re.fullmatch(r"\w+", name) else f"state_{name.encode().hex()}"

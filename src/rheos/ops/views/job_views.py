@@ -11,7 +11,7 @@ from rheos.ops.control.commands import JobClient
 from rheos.ops.control.running_jobs import find_running
 from rheos.ops.control.stored_views import stored_views
 from rheos.ops.views.feature_reads import FeatureReads
-from rheos.ops.views.table_reads import JobView, KeyedState, ViewSource, repeated
+from rheos.ops.views.table_reads import JobTable, JobView, KeyedState, ViewSource, repeated
 from rheos.ops.views.view_rows import ViewRows
 from rheos.runtimes.job_handle import JobHandle
 from rheos.runtimes.views.answers import ViewInfo
@@ -91,33 +91,40 @@ class JobViews:
 
     @located_at_call
     def scans(self, *names: str) -> dict[str, ViewRows]:
-        """Read several views at the same checkpoint.
+        """Read several views and states at the same checkpoint.
 
         ```python
         both = rh.query(job).scans("pages", "users")
         ```
 
         Args:
-            names: The views.
+            names: The views and states. A state has its name from `states`.
 
         Returns:
-            All rows of each view, by the names as passed.
+            All rows of each, by the names as passed.
 
         Raises:
-            ConfigurationError: The job has no such view, or a view has too many rows.
+            ConfigurationError: The job has no such view or state, or one has too many rows.
             CheckpointError: The job has no checkpoint yet, or newer checkpoints replace each one before
-                all views are read.
+                all are read.
         """
 
         def read() -> dict[str, ViewRows]:
             found: dict[str, ViewRows] = {}
             number = None
             for name in names:
-                found[name] = self.view(name).scan(checkpoint=number)
+                found[name] = self._table(name).scan(checkpoint=number)
                 number = found[name].checkpoint
             return found
 
         return repeated(read)
+
+    def _table(self, name: str) -> JobTable:
+        """Return a view or a state. Raise ConfigurationError if the job has neither."""
+        views = {info.name.casefold() for info in self.views()}
+        if name.casefold() not in views and name in {info.name for info in self.states()}:
+            return KeyedState(self._source, name)
+        return self.view(name)
 
 
 def opened(job: JobHandle | str) -> JobViews:
