@@ -38,6 +38,7 @@ WALL_TIME = {
     "runtimes/host/io.py": "the clock itself",
     "runtimes/host/sockets.py": "a file's age, by its time of change",
     "runtimes/host/stores.py": "a file's age, by its time of change",
+    "core/operators/automatic_rows.py": "processing time, for functions",
     "core/operators/calls.py": "processing time, for functions",
     "core/operators/changelog/rekeying.py": "TTL by processing time, across restarts",
     "core/operators/event_time.py": "event time by processing time",
