@@ -23,6 +23,7 @@ LAZY_IMPORTS = {
     ("api/program_file.py", "rheos.sql.folders"): "needs the extra rheos[sql]",
     ("api/runtime_choice.py", "rheos.ops.control.controlled_jobs"): "start-up time: the control server",
     ("api/runtime_choice.py", "rheos.runtimes.simulated.runtime"): "start-up time: only simulated jobs",
+    ("api/runtime_choice.py", "rheos.runtimes.spark"): "imports Spark",
     ("api/streams.py", "rheos.api.keyed_stream"): "start-up time: programs with keys",
     ("api/streams.py", "rheos.api.whole_stream_windows"): "start-up time: programs with windows",
     ("api/streams.py", "rheos.api.window_configuration"): "start-up time: programs with windows",
