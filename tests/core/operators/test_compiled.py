@@ -381,9 +381,9 @@ def test_marked_functions_are_compiled() -> None:
         rh.compiled(Count())  # type: ignore[call-overload]
     with pytest.raises(ProgramError, match="fallback='guess' is not known"):
         rh.compiled(fallback="guess")  # type: ignore[call-overload]
-    listed = type("Listed", (Everything,), {"count": rh.ListState(int)})
-    with pytest.raises(ProgramError, match="but a compiled function supports only single values"):
-        replay(example(compiled_of(listed)(), 1))
+    mapped = type("Mapped", (Everything,), {"count": rh.MapState(str, int)})
+    with pytest.raises(ProgramError, match="but a compiled function supports only"):
+        replay(example(compiled_of(mapped)(), 1))
 
 
 def test_integers_have_64_bits_and_no_more() -> None:

@@ -6,9 +6,10 @@ columns. What cannot be moved is a finding with the reason, and nothing is writt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from rheos.connectors.spark.spark_types import arrow_schema
 from rheos.core.errors import ConfigurationError, SchemaError
 from rheos.core.graph.windows import Tumbling
 from rheos.core.operators.changelog.dedup import FORGOTTEN, DedupSpec
+from rheos.core.operators.contract import OperatorSpec
 from rheos.core.operators.group_progress import WATERMARK
 from rheos.core.operators.running import STATE, RunningSpec
 from rheos.core.operators.running_state import AGG, KeptAggregates
@@ -42,6 +44,8 @@ from rheos.ops.migration.spark_state import OperatorRows, StateOperator, state_o
 from rheos.ops.migration.window_encoder import WindowEncoder, check_movable
 from rheos.ops.savepoints.bootstrap import NewSavepoint
 from rheos.runtimes.state_tables.key_columns import KeyColumns
+
+S = TypeVar("S", bound=OperatorSpec)
 
 
 class MoveOutcome(StrEnum):
@@ -115,7 +119,7 @@ def import_query(spark: SparkSession, path: str, plan: PhysicalPlan) -> QueryImp
     checkpoint = read_checkpoint(path)
     made = QueryImport(checkpoint, NewSavepoint(spark, plan))
     _move_sources(made, plan)
-    left = [operator for operator in plan.operators() if isinstance(operator.spec, _MOVABLE)]
+    left = [operator for operator in plan.operators() if type(operator.spec) in _MOVABLE]
     for operator in state_operators(spark, checkpoint):
         part = f"operator {operator.id} ({operator.kind})"
         try:
@@ -128,7 +132,6 @@ def import_query(spark: SparkSession, path: str, plan: PhysicalPlan) -> QueryImp
     return made
 
 
-_MOVABLE = (RunningSpec, WindowSpec, DedupSpec)
 _AGGREGATION = "stateStoreSave"
 _DEDUP = ("dedupe", "dedupeWithinWatermark")
 
@@ -198,34 +201,35 @@ def _move_operator(
             hint="write its state yourself, with rh.new_savepoint and with_state; or start it empty",
         )
     rows = state_rows(spark, made.checkpoint, operator)
-    planned = _counterpart(operator, rows, left)
+    form = _form_of(operator, rows)
+    planned = _counterpart(form, rows, left)
     left.remove(planned)
-    states = _states_of(planned)
-    spec = planned.spec
-    if isinstance(spec, RunningSpec):
-        _move_running(made, planned, spec, states[STATE], rows, max_parallelism)
-    elif isinstance(spec, WindowSpec):
-        _move_windows(made, planned, spec, states, rows, max_parallelism)
-    else:
-        assert isinstance(spec, DedupSpec)
-        _move_dedup(made, planned, spec, states, rows, max_parallelism)
+    states = dict(planned.spec.states(planned.ports))
+    form.move(made, planned, planned.spec, states, rows, max_parallelism)
     keys = ", ".join(rows.keys)
     made.moves.append(Move(part, MoveOutcome.MOVED, _named(planned), f"its state by {keys}"))
 
 
-def _states_of(planned: PlannedOperator) -> dict[str, StateShape]:
-    return dict(planned.spec.states(planned.ports))
+@dataclass(frozen=True)
+class _Form(Generic[S]):
+    """A kind of operator of the job to which state is moved."""
+
+    spec: type[S]
+    call: str
+    """Its call in a program, for messages."""
+    move: Callable[[QueryImport, PlannedOperator, S, Mapping[str, StateShape], OperatorRows, int], None]
+
+
+def _form_of(operator: StateOperator, rows: OperatorRows) -> _Form[Any]:
+    if operator.kind != _AGGREGATION:
+        return _DEDUP_FORM
+    return _WINDOW_FORM if rows.has_window else _RUNNING_FORM
 
 
 def _counterpart(
-    operator: StateOperator, rows: OperatorRows, left: Sequence[PlannedOperator]
+    form: _Form[Any], rows: OperatorRows, left: Sequence[PlannedOperator]
 ) -> PlannedOperator:
-    """Return the only operator of the job of the same kind and with the same key columns."""
-    if operator.kind == _AGGREGATION:
-        wanted: type = WindowSpec if rows.has_window else RunningSpec
-        call = "window(...).aggregate(...)" if rows.has_window else "running(...)"
-    else:
-        wanted, call = DedupSpec, "dedup()"
+    """Return the only operator of the job of this form and with the same key columns."""
     keys = ", ".join(map(repr, rows.keys))
     if not rows.keys:
         raise ConfigurationError(
@@ -235,16 +239,16 @@ def _counterpart(
     found = [
         planned
         for planned in left
-        if isinstance(planned.spec, wanted) and sorted(planned.ports[0].keys) == sorted(rows.keys)
+        if type(planned.spec) is form.spec and sorted(planned.ports[0].keys) == sorted(rows.keys)
     ]
     if len(found) != 1:
         many = "several operators" if found else "no operator"
         raise ConfigurationError(
-            f"the job has {many} of the form key_by({keys}).{call}",
+            f"the job has {many} of the form key_by({keys}).{form.call}",
             hint="give key columns the names of the query's; move several equal ones one after "
             "another, with a job for each"
             if found
-            else f"add key_by({keys}).{call}, with the names of the query's columns",
+            else f"add key_by({keys}).{form.call}, with the names of the query's columns",
         )
     return found[0]
 
@@ -263,10 +267,11 @@ def _move_running(
     made: QueryImport,
     planned: PlannedOperator,
     spec: RunningSpec,
-    shape: StateShape,
+    states: Mapping[str, StateShape],
     rows: OperatorRows,
     max_parallelism: int,
 ) -> None:
+    shape = states[STATE]
     _check_keys(planned, shape, rows)
     port = planned.ports[0]
     kept = KeptAggregates(port.schema, port.keys, spec.aggregates)
@@ -279,7 +284,7 @@ def _move_windows(
     made: QueryImport,
     planned: PlannedOperator,
     spec: WindowSpec,
-    states: dict[str, StateShape],
+    states: Mapping[str, StateShape],
     rows: OperatorRows,
     max_parallelism: int,
 ) -> None:
@@ -335,7 +340,7 @@ def _move_dedup(
     made: QueryImport,
     planned: PlannedOperator,
     spec: DedupSpec,
-    states: dict[str, StateShape],
+    states: Mapping[str, StateShape],
     rows: OperatorRows,
     max_parallelism: int,
 ) -> None:
@@ -384,6 +389,12 @@ def _add_ends(spec: DedupSpec, rows: OperatorRows) -> tuple[DataFrame, str | Non
         )
     ends = f.unix_millis(f.col(times[0])) + f.lit(spec.within_ms)
     return rows.frame.withColumn(_UNTIL, ends), _UNTIL
+
+
+_RUNNING_FORM = _Form(RunningSpec, "running(...)", _move_running)
+_WINDOW_FORM = _Form(WindowSpec, "window(...).aggregate(...)", _move_windows)
+_DEDUP_FORM = _Form(DedupSpec, "dedup()", _move_dedup)
+_MOVABLE = {form.spec for form in (_RUNNING_FORM, _WINDOW_FORM, _DEDUP_FORM)}
 
 
 def explained(made: QueryImport) -> Iterator[str]:
