@@ -23,8 +23,10 @@ from rheos.runtimes.job_operations import (
     GetEvents,
     GetFeatures,
     GetHistory,
+    GetStates,
     GetViews,
     ProfileSubtask,
+    ReadKeyedState,
     ReadView,
     RescaleJob,
     SavepointAnswer,
@@ -173,7 +175,7 @@ class StandIn(JobHandle):
                 return list(EVENTS)
             case GetDecisions():
                 return list(STORY)
-            case GetViews() | ReadView() | GetFeatures():
+            case GetViews() | ReadView() | GetFeatures() | GetStates() | ReadKeyedState():
                 raise operation.refusal()
             case _:
                 raise NotImplementedError(operation)
