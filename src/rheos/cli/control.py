@@ -49,7 +49,7 @@ def status(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print the health of jobs: the problem, its start, what to do."""
+    """Print the health of jobs: problems, and what to do."""
     from rheos.cli.health import show_status
 
     raise typer.Exit(show_status(job, json))
@@ -64,7 +64,7 @@ def checkpoints(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the retained checkpoints of a job, and its savepoints."""
+    """List a job's retained checkpoints and its savepoints."""
     from rheos.cli.jobs import show_checkpoints
 
     raise typer.Exit(show_checkpoints(job, checkpoint_dir, json))
@@ -110,7 +110,7 @@ def monitoring(
         Monitoring, typer.Argument(help="A dashboard for Grafana, or alerting rules for Prometheus.")
     ],
 ) -> None:
-    """Print a Grafana dashboard (JSON) or Prometheus alerts (YAML)."""
+    """Print a Grafana dashboard or Prometheus alerts."""
     from rheos.cli.metrics import show_alerts, show_dashboard
 
     raise typer.Exit(show_dashboard() if what is Monitoring.GRAFANA else show_alerts())

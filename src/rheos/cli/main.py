@@ -293,10 +293,10 @@ def check(
     arguments: Arguments = None,
     json: Json = False,
 ) -> None:
-    """Check whether a savepoint's state fits a job file, or whether its compiled functions return what
-    Python returns.
+    """Check a job file against a savepoint, or its functions.
 
-    The job does not run. Exits with 1 if state would be lost or cannot be read, or if the forms of a
+    With --from-savepoint: whether the savepoint's state fits. With --compiled: whether compiled
+    functions return what Python returns. The job does not run. Exits with 1 if state would be lost or cannot be read, or if the forms of a
     function differ. Exits with 2 if there is no savepoint.
     """
     from rheos.cli.check import check
@@ -521,7 +521,7 @@ def check_features(
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare what serving returned with the training rows at the same moments.
+    """Compare served features with those of training rows.
 
     The exit status is 1 if an answer differs."""
     from rheos.cli.check_features import check_features as check

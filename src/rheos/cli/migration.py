@@ -41,7 +41,7 @@ def migrate(
         ),
     ] = None,
 ) -> None:
-    """Write a savepoint with which a job file continues a job of another system.
+    """Write a savepoint that continues a job of another system.
 
     Lists each position and state that the job takes over. The other system's data do not change.
     """

@@ -96,7 +96,7 @@ def plan(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Plan the slots, memory, disk, network and machines of a job. Its program runs for half a minute
+    """Plan slots, memory, disk and machines of a job. Its program runs for half a minute
     on this machine. Sinks discard their rows. No running job is affected."""
     from rheos.cli.plan import PlanRequest, show_plan
 

@@ -113,7 +113,7 @@ def fork(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Compare a running job's output with that of another program. Both programs start from the job's
+    """Compare the output of a job with another program's. Both programs start from the job's
     newest checkpoint and read the same input. The job itself is not affected."""
     from rheos.cli.fork import show_fork
 
