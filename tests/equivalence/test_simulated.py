@@ -16,6 +16,7 @@ from tests.equivalence.modes import Mode
 from tests.equivalence.runs import simulated
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("program", "mode"), each_program("SIMULATED"))
 def test_rows_equal_the_golden(
     program: Program, mode: Mode, tmp_path: Path, request: pytest.FixtureRequest
