@@ -296,8 +296,8 @@ def check(
     """Check a job file against a savepoint, or its functions.
 
     With --from-savepoint: whether the savepoint's state fits. With --compiled: whether compiled
-    functions return what Python returns. The job does not run. Exits with 1 if state would be lost or cannot be read, or if the forms of a
-    function differ. Exits with 2 if there is no savepoint.
+    functions return what Python returns. The job does not run. Exits with 1 if state would be lost or
+    cannot be read, or if the forms of a function differ. Exits with 2 if there is no savepoint.
     """
     from rheos.cli.check import check
 
