@@ -275,6 +275,14 @@ def test_an_endless_source_is_refused_by_the_batch_runtime_at_its_own_line() -> 
     refused(lambda: env.execute(), rh.ProgramError, "never ends", "continuous", at="env.from_source")
 
 
+@pytest.mark.parametrize("runtime", ["auto", "batch"])
+def test_a_batch_job_with_a_savepoint_is_refused(runtime: str) -> None:
+    env = rh.Environment(runtime=runtime, from_savepoint="savepoints/totals")
+    events(env).print()
+    with pytest.raises(rh.ConfigurationError, match=r"starts without state.*\n.*--runtime continuous"):
+        env.execute()
+
+
 def test_an_unused_source_does_not_choose_the_runtime() -> None:
     env = rh.Environment()
     env.from_source(endless(), name="numbers")

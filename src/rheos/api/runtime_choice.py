@@ -60,6 +60,11 @@ class RuntimeChoice:
                 "autoscaling is not available in a batch job, which ends with its input",
                 hint='set a number; or use runtime="continuous"',
             )
+        if config.from_savepoint is not None and self.is_batch:
+            raise ConfigurationError(
+                "a batch job starts without state, and this one has a savepoint to start from",
+                hint='write runtime="continuous", or --runtime continuous; or leave out the savepoint',
+            )
         if self.name == "simulated":
             from rheos.runtimes.simulated.runtime import SimulatedRuntime
 
