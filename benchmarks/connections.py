@@ -37,6 +37,7 @@ import pyarrow as pa
 import zmq
 
 from rheos.cli.benchmarks.intervals import MIN_ROUNDS, cell
+from rheos.cli.benchmarks.recorder import memory_mib
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt, ChannelId
 from rheos.core.task.config import TaskConfig
@@ -54,7 +55,6 @@ PIECES = 5
 PROXIED = 2_000
 """Number of frames that pass through the proxies in a measurement."""
 _FRAME_BYTES = (1_000, 16_000, 256_000)
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class SocketByPeer(ZmqTransport):
@@ -116,10 +116,6 @@ class Cost:
     connecting_ms: float
     element_us: float
     idle_turn_us: float
-
-
-def resident_mib() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES / 2**20
 
 
 def descriptors() -> int:
@@ -185,7 +181,7 @@ def exchange(ends: Sequence[ZmqTransport], batch: Batch) -> None:
 
 def measure(design: Design, slots: int, batch: Batch) -> Cost:
     """Return the cost of one slot. Everything is divided by the number of slots."""
-    before = descriptors(), resident_mib(), connected_sockets()
+    before = descriptors(), memory_mib(), connected_sockets()
     with opened(design, slots) as ends:
         began_s = time.process_time()
         for end in ends:
@@ -193,7 +189,7 @@ def measure(design: Design, slots: int, batch: Batch) -> Cost:
         exchange(ends, batch)
         connecting_s = time.process_time() - began_s
         # Both ends of a connection are in this process.
-        made = descriptors() - before[0], resident_mib() - before[1], connected_sockets() - before[2]
+        made = descriptors() - before[0], memory_mib() - before[1], connected_sockets() - before[2]
         began_s = time.process_time()
         for _ in range(PIECES):
             exchange(ends, batch)
