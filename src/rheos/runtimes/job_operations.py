@@ -174,20 +174,36 @@ class GetDecisions(DriverOperation[Sequence[str]], frozen=True):
         return ()
 
 
-class GetViews(DriverOperation["Sequence[ViewInfo]"], frozen=True):
+class _StoredRead(DriverOperation[T], frozen=True):
+    """Base of the reads from checkpoints. A running job and a stored one answer in the same way."""
+
+    def carry_out(self, job: DrivenJob) -> T:
+        return self.of_stored(job.master.views)
+
+    def of_stored(self, views: ViewReader) -> T:
+        raise NotImplementedError
+
+    def refusal(self) -> ConfigurationError:
+        return _no_views()
+
+
+class _ReadRows(_StoredRead["ViewPage"], frozen=True):
+    """Base of the reads of rows."""
+
+    role = Role.READ
+
+    def text(self, answer: ViewPage) -> str:
+        return answer.text()
+
+
+class GetViews(_StoredRead["Sequence[ViewInfo]"], frozen=True):
     """List the materialized views of a job. Each has its columns, its key, and the newest checkpoint of
     its rows."""
 
     name = "views"
 
-    def carry_out(self, job: DrivenJob) -> Sequence[ViewInfo]:
-        return self.of_stored(job.master.views)
-
     def of_stored(self, views: ViewReader) -> Sequence[ViewInfo]:
         return views.views()
-
-    def refusal(self) -> ConfigurationError:
-        return _no_views()
 
 
 _KEY = "Key of the row: its value, or JSON if the key has several columns: '[\"home\", 7]'."
@@ -195,10 +211,9 @@ _WHERE = "Condition: comparisons with constants, joined by AND, such as 'n >= 10
 _CHECKPOINT = Argument("Number of the checkpoint to read.", default="the newest")
 
 
-class _ReadTable(DriverOperation["ViewPage"], frozen=True, kw_only=True):
+class _ReadTable(_ReadRows, frozen=True, kw_only=True):
     """Base of the reads of a table of a checkpoint."""
 
-    role = Role.READ
     key: Annotated[str, Argument(_KEY)] | None = None
     where: Annotated[str, Argument(_WHERE)] | None = None
     columns: Annotated[str, Argument("Columns, separated by commas.", default="all")] | None = None
@@ -208,15 +223,6 @@ class _ReadTable(DriverOperation["ViewPage"], frozen=True, kw_only=True):
     arrow: Annotated[bool, Argument("Return the rows as an Arrow IPC stream in `data`, in Base64.")] = (
         False
     )
-
-    def carry_out(self, job: DrivenJob) -> ViewPage:
-        return self.of_stored(job.master.views)
-
-    def of_stored(self, views: ViewReader) -> ViewPage:
-        raise NotImplementedError
-
-    def text(self, answer: ViewPage) -> str:
-        return answer.text()
 
 
 class ReadView(_ReadTable, frozen=True, kw_only=True):
@@ -231,18 +237,12 @@ class ReadView(_ReadTable, frozen=True, kw_only=True):
 
         return views.view_page(ViewRequest(**msgspec.structs.asdict(self)))
 
-    def refusal(self) -> ConfigurationError:
-        return _no_views()
 
-
-class GetStates(DriverOperation["Sequence[ViewInfo]"], frozen=True):
+class GetStates(_StoredRead["Sequence[ViewInfo]"], frozen=True):
     """List the keyed states of a job that can be read. Each has its columns, its key, and the newest
     checkpoint of its rows."""
 
     name = "states"
-
-    def carry_out(self, job: DrivenJob) -> Sequence[ViewInfo]:
-        return self.of_stored(job.master.views)
 
     def of_stored(self, views: ViewReader) -> Sequence[ViewInfo]:
         return views.states()
@@ -272,12 +272,11 @@ _KEYS = 'JSON array of keys: \'["ada", "bo"]\'; with several key columns \'[["ad
 _AT = Argument("Time of the look-up, by which the age of values is measured.", default="now")
 
 
-class GetFeatures(DriverOperation["ViewPage"], frozen=True):
+class GetFeatures(_ReadRows, frozen=True):
     """Look up published features by key. Each key has a row, with the defaults for missing and for
     stale values. All are of one checkpoint."""
 
     name = "features"
-    role = Role.READ
     features: Annotated[str, Argument("Name of the features.", positional="FEATURES")]
     keys: Annotated[str, Argument(_KEYS)]
     at: Annotated[str, _AT] | None = None
@@ -285,19 +284,10 @@ class GetFeatures(DriverOperation["ViewPage"], frozen=True):
         False
     )
 
-    def carry_out(self, job: DrivenJob) -> ViewPage:
-        return self.of_stored(job.master.views)
-
     def of_stored(self, views: ViewReader) -> ViewPage:
         from rheos.runtimes.views.answers import FeatureRequest
 
         return views.features(FeatureRequest(**msgspec.structs.asdict(self)))
-
-    def refusal(self) -> ConfigurationError:
-        return _no_views()
-
-    def text(self, answer: ViewPage) -> str:
-        return answer.text()
 
 
 # --- operations that act ----------------------------------------------------------------------------
