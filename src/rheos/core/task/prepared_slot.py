@@ -109,14 +109,9 @@ class PreparedSlot:
 
     def _read_others(self, restore: Restore) -> None:
         """Read the parts of states that are not applied. Drop those that the checkpoint lacks."""
-        if restore.origin is not None:
-            self._read_ahead = {}
-            return
         wanted = [
             share
-            for share in shares(
-                restore.entry, self._subtask, self._plan.parallelism, self._plan.widths()
-            )
+            for share in self._shares(restore)
             if (share.handle.operator, share.handle.state) not in self._applied
             and share.handle.mode is not PartMode.FILE
             and share.handle.path  # Others are in the log.
@@ -135,7 +130,6 @@ class PreparedSlot:
             return TakenState({}, {})
         self._keep_continued(self._assigned(restore))
         applied = {key: len(parts) for key, parts in self._applied.items()}
-        # A savepoint is in another store.
         read_ahead = self._read_ahead if restore.origin is None else {}
         taken = TakenState(dict(self._states), applied, read_ahead)
         self._states, self._applied, self._read_ahead = {}, {}, {}
@@ -154,13 +148,19 @@ class PreparedSlot:
     def _assigned(self, restore: Restore) -> Applied:
         """Return the checkpoint's shares of the states that this slot may prepare, in the order of
         application."""
-        if restore.origin is not None:
-            return {}
-        entry, plan = restore.entry, self._plan
-        in_files = {handle.operator for handle in entry.handles if handle.mode is PartMode.FILE}
+        handles = restore.entry.handles
+        in_files = {handle.operator for handle in handles if handle.mode is PartMode.FILE}
         assigned: Applied = {}
-        for share in shares(entry, self._subtask, plan.parallelism, plan.widths()):
+        for share in self._shares(restore):
             operator = share.handle.operator
             if operator in self._planned and operator not in in_files:
                 assigned.setdefault((operator, share.handle.state), []).append(share)
         return assigned
+
+    def _shares(self, restore: Restore) -> list[HandleShare]:
+        """Return what this slot takes of the checkpoint; nothing of a savepoint, because it is in
+        another store."""
+        if restore.origin is not None:
+            return []
+        plan = self._plan
+        return shares(restore.entry, self._subtask, plan.parallelism, plan.widths())
