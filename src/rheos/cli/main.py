@@ -514,7 +514,7 @@ def check_features(
     keys: Annotated[str, typer.Option(help="Key columns, separated by commas.")],
     tolerance: Annotated[
         str,
-        typer.Option(help="Time until values can be served: newer versions may differ, such as 10s."),
+        typer.Option(help="Maximum age of a newer version that may differ, such as 10s."),
     ] = "0s",
     relative: Annotated[
         float, typer.Option(min=0, help="Relative difference of floats that counts as equal.")
