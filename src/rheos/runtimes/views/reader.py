@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.errors import ConfigurationError
 from rheos.core.known_names import names_hint
+from rheos.core.protocol.key_groups import owner_of
 from rheos.core.protocol.ports import Store
 from rheos.core.protocol.shown_rows import rows_values
 from rheos.core.protocol.snapshots import StateHandle
@@ -119,30 +120,17 @@ class ViewReader:
             answer = feature_rows(view.name, keys, rows.select(view.names), view.terms, asked_ms)
             return _page_of(view, answer, asked.arrow)
 
-        return self._newest(read)
-
-    def _newest(self, read: Callable[[CheckpointCompleted], ViewPage]) -> ViewPage:
-        """Return what `read` returns for the newest checkpoint that is still there."""
-        for _ in range(TRIES - 1):
-            try:
-                return read(self.reads.entry(None))
-            except GoneError:
-                continue
-        return read(self.reads.entry(None))
+        return self._retried(None, read)
 
     def _rows_of_keys(self, view: StoredView, written: str) -> tuple[pa.Table, pa.Table]:
         """Return the keys of a request, and the rows of their key groups."""
         deadline_s = self.reads.now_s() + WITHIN_S
-        handles = view.handles
-        found = [self._rows(view, handles[:1], range(0), deadline_s)]
-        kinds = {name: found[0].schema.field(name).type for name in view.key}
+        empty = self._no_rows(view, deadline_s)
+        kinds = {name: empty.schema.field(name).type for name in view.key}
         keys = keys_of(view.name, written, kinds)
         batch = keys.combine_chunks().to_batches()[0]
-        for group in np.unique(key_groups(batch, view.key, view.entry.max_parallelism)).tolist():
-            owner = group * view.width // view.entry.max_parallelism
-            mine = [each for each in handles if each.subtask == owner]
-            if mine:
-                found.append(self._rows(view, mine, range(group, group + 1), deadline_s))
+        groups = np.unique(key_groups(batch, view.key, view.entry.max_parallelism)).tolist()
+        found = [self._rows_of_group(view, group, empty, deadline_s) for group in groups]
         return keys, pa.concat_tables(found)
 
     def view_page(self, asked: ViewRequest) -> ViewPage:
@@ -180,18 +168,26 @@ class ViewReader:
                 hint=f"ask for up to {MAX_PAGE_ROWS} rows, and continue with the token of the page",
             )
         number, position = _continued(asked)
+
+        def read(entry: CheckpointCompleted) -> ViewPage:
+            page = self._page(find(entry, asked.view), asked, position)
+            self.reads.remember(entry)
+            return page
+
+        return self._retried(number, read)
+
+    def _retried(self, number: int | None, read: Callable[[CheckpointCompleted], ViewPage]) -> ViewPage:
+        """Return what `read` returns for a checkpoint. If `number` is None, it is the newest one. If
+        its files are gone, the newest one is read again."""
         for tries_left in reversed(range(TRIES)):
             entry = self.reads.entry(number)
             try:
-                page = self._page(find(entry, asked.view), asked, position)
+                return read(entry)
             except GoneError:
                 if number is not None:
                     raise self.reads.gone_error(number) from None
                 if not tries_left:
                     raise
-                continue
-            self.reads.remember(entry)
-            return page
         raise AssertionError("unreachable")
 
     # --- rows -----------------------------------------------------------------------------------------
@@ -211,14 +207,11 @@ class ViewReader:
 
     def _looked_up(self, view: StoredTable, key: str, deadline_s: float) -> pa.Table:
         """Return the row of a key, or no row."""
-        handles = view.handles
-        empty = self._rows(view, handles[:1], range(0), deadline_s)
+        empty = self._no_rows(view, deadline_s)
         kinds = {name: empty.schema.field(name).type for name in view.key}
         values = key_values(view.what, key, kinds)
         group = view.group_of(dict(zip(view.key, values, strict=True)))
-        owner = group * view.width // view.entry.max_parallelism
-        mine = [each for each in handles if each.subtask == owner]
-        rows = self._rows(view, mine, range(group, group + 1), deadline_s) if mine else empty
+        rows = self._rows_of_group(view, group, empty, deadline_s)
         for name, value in zip(view.key, values, strict=True):
             column = rows.column(name)
             rows = rows.filter(pc.equal(column, value) if value.is_valid else pc.is_null(column))
@@ -251,8 +244,20 @@ class ViewReader:
             if groups.stop < view.entry.max_parallelism and (not left or size > _PAGE_BYTES or is_late):
                 return pa.concat_tables(found), _Position(groups.stop)
         if not found:
-            found.append(self._rows(view, view.handles[:1], range(0), deadline_s))
+            found.append(self._no_rows(view, deadline_s))
         return pa.concat_tables(found), None
+
+    def _no_rows(self, view: StoredTable, deadline_s: float) -> pa.Table:
+        """Return a table without rows, for its schema."""
+        return self._rows(view, view.handles[:1], range(0), deadline_s)
+
+    def _rows_of_group(
+        self, view: StoredTable, group: int, empty: pa.Table, deadline_s: float
+    ) -> pa.Table:
+        """Return the current rows of one key group; `empty` if its subtask has stored none."""
+        owner = owner_of(group, view.width, view.entry.max_parallelism)
+        handles = [each for each in view.handles if each.subtask == owner]
+        return self._rows(view, handles, range(group, group + 1), deadline_s) if handles else empty
 
     def _rows(
         self, view: StoredTable, handles: Sequence[StateHandle], groups: range, deadline_s: float

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -73,9 +74,9 @@ class StoredTable(ABC):
         """Return the number of subtasks that own its rows."""
         return self.entry.width(self.operator)
 
-    @property
+    @cached_property
     def handles(self) -> list[StateHandle]:
-        """Return its parts, those of each subtask in the order in which they apply."""
+        """Its parts, those of each subtask in the order in which they apply."""
         return [
             each
             for each in self.entry.handles
