@@ -59,8 +59,9 @@ class StoredKeyedState(StoredTable):
         """Return a new layout: that of lists has a position."""
         return keyed_layout_of(self.state, self.shape)
 
-    @property
+    @cached_property
     def types(self) -> Mapping[str, str]:
+        """Arrow types of its columns, by their names."""
         return {field.name: str(field.type) for field in self.layout.schema}
 
     @cached_property
@@ -139,7 +140,7 @@ def keyed_states_of(entry: CheckpointCompleted) -> Iterator[StoredKeyedState]:
             label = operator if names == [state] else f"{operator}.{state}"
             try:
                 found = StoredKeyedState(entry, operator, label, state)
-                found.layout  # noqa: B018
+                found.types  # noqa: B018
             except SchemaError:
                 continue
             yield found
