@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rheos.core.errors import ConfigurationError
 from rheos.core.known_names import names_hint
@@ -80,14 +80,7 @@ class JobViews:
             ConfigurationError: The job has no such view.
             CheckpointError: The job has no checkpoint yet.
         """
-        views = {info.name.casefold(): info for info in self.views()}
-        info = views.get(name.casefold())
-        if info is None:
-            names = [known.name for known in views.values()]
-            raise ConfigurationError(
-                f"the job has no view {name!r}", hint=names_hint(name, names, "the views are")
-            )
-        return JobView(self._source, info)
+        return self._known_view(name, self._views_by_name())
 
     @located_at_call
     def scans(self, *names: str) -> dict[str, ViewRows]:
@@ -121,10 +114,24 @@ class JobViews:
 
     def _table(self, name: str) -> JobTable:
         """Return a view or a state. Raise ConfigurationError if the job has neither."""
-        views = {info.name.casefold() for info in self.views()}
+        views = self._views_by_name()
         if name.casefold() not in views and name in {info.name for info in self.states()}:
             return KeyedState(self._source, name)
-        return self.view(name)
+        return self._known_view(name, views)
+
+    def _views_by_name(self) -> dict[str, ViewInfo]:
+        """Return the views by their names in lower case."""
+        return {info.name.casefold(): info for info in self.views()}
+
+    def _known_view(self, name: str, views: Mapping[str, ViewInfo]) -> JobView:
+        """Return one of the views. Raise ConfigurationError if it is not among them."""
+        info = views.get(name.casefold())
+        if info is None:
+            names = [known.name for known in views.values()]
+            raise ConfigurationError(
+                f"the job has no view {name!r}", hint=names_hint(name, names, "the views are")
+            )
+        return JobView(self._source, info)
 
 
 def opened(job: JobHandle | str) -> JobViews:
