@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 
 from rheos.cli.terminal import FAILED, report, say_lines
 from rheos.core.errors import ConfigurationError, RheosError
+from rheos.core.protocol.feature_terms import status_column, time_column
 from rheos.ml.feature_comparison import FeatureComparison, compare_features
 
-_STATUS = "_status"
+_STATUS = status_column("")
 
 
 def check_features(
@@ -66,7 +67,7 @@ def _rows_of(path: str) -> pa.Table:
 def _name_of(answers: pa.Table, path: str) -> str:
     """Return the name of the features, from the column of their status."""
     names = [name.removesuffix(_STATUS) for name in answers.column_names if name.endswith(_STATUS)]
-    names = [name for name in names if f"{name}_at" in answers.column_names]
+    names = [name for name in names if time_column(name) in answers.column_names]
     if len(names) != 1:
         raise ConfigurationError(
             f"{path!r} has the answers of {len(names)} features, and must have those of one",

@@ -24,6 +24,7 @@ import pyarrow as pa
 from rheos.core.errors import SchemaError
 from rheos.core.known_names import names_hint
 from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.protocol.feature_terms import ASKED_AT, status_column, time_column
 from rheos.core.site import located_at_call
 
 _TRAINED = "__trained "
@@ -154,11 +155,11 @@ def compare_features(
         SchemaError: A table lacks a column.
     """
     key = [keys] if isinstance(keys, str) else [*keys]
-    at, status = f"{name}_at", f"{name}_status"
-    _check_columns(served, [*key, at, status, "asked_at"], "served")
-    known = {*key, at, status, "asked_at"}
+    at, status = time_column(name), status_column(name)
+    _check_columns(served, [*key, at, status, ASKED_AT], "served")
+    known = {*key, at, status, ASKED_AT}
     values = [column for column in served.column_names if column not in known]
-    _check_columns(training, [*key, *values, at, "asked_at"], "training")
+    _check_columns(training, [*key, *values, at, ASKED_AT], "training")
     rows = _pairs(_frame(served), _frame(training), key, values, at, status)
     compared = rows.with_columns(_kind(rows, values, at, duration_ms(tolerance), relative).alias(_KIND))
     by_kind = dict(compared.group_by(_KIND).len().iter_rows())
@@ -196,7 +197,7 @@ def _pairs(
     status: str,
 ) -> pl.DataFrame:
     """Return each answer with the columns of its training row, which have the prefix `_TRAINED`."""
-    moment = pl.col("asked_at").dt.epoch("ms").alias(_MOMENT)
+    moment = pl.col(ASKED_AT).dt.epoch("ms").alias(_MOMENT)
     # A stale value was not returned, so its time does not count.
     fresh = pl.when(pl.col(status) == "fresh").then(pl.col(at)).alias(at)
     trained = training.select(
@@ -258,7 +259,7 @@ def _difference(
         feature,
         row[feature],
         row[_TRAINED + feature],
-        row["asked_at"],
+        row[ASKED_AT],
         row[at],
         row[_TRAINED + at],
     )

@@ -24,7 +24,7 @@ from rheos.core.graph.validate import check_keys, unknown_column
 from rheos.core.operators.event_time_column import EventTimeColumnSpec, timed_type
 from rheos.core.operators.view import ViewColumn, ViewSpec
 from rheos.core.protocol.durations import Duration
-from rheos.core.protocol.feature_terms import FeatureTerms
+from rheos.core.protocol.feature_terms import FeatureTerms, time_column
 from rheos.core.safe_strings import shown
 from rheos.core.site import call_site, located
 
@@ -51,7 +51,7 @@ class Features:
     @property
     def time(self) -> str:
         """Name of the column with the event time of the values."""
-        return f"{self.name}_at"
+        return time_column(self.name)
 
     def publish(self) -> None:
         """Let the job keep the newest values of each key, for look-ups by `rh.query(job).features`.
@@ -210,6 +210,6 @@ def _versions(
     time = stream.transformation.type.time_column
     read = [*keys, *columns, *([] if time is None else [time])]
     rows = stream.select(*dict.fromkeys(read)).transformation
-    at = f"{name}_at"
+    at = time_column(name)
     timed = rows.add(EventTimeColumnSpec(at), at, {MAIN: timed_type(rows.type, at)}).stream
     return timed.select(*keys, *columns, at)

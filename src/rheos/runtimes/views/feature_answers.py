@@ -18,22 +18,14 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.core.errors import ConfigurationError
-from rheos.core.protocol.feature_terms import FeatureTerms
+from rheos.core.protocol.feature_terms import ASKED_AT, FeatureTerms, status_column
 from rheos.core.safe_strings import shown
 from rheos.runtimes.views.values import key_values
 
 MAX_KEYS = 1_000
 """Maximum number of keys of one request."""
 
-ASKED_AT = "asked_at"
-"""Column with the time of the look-up."""
-
 _NUMBER = "__number"
-
-
-def status_column(features: str) -> str:
-    """Return the name of the column with the status: "fresh", "stale" or "missing"."""
-    return f"{features}_status"
 
 
 def moment_ms(at: str | None) -> int:
