@@ -30,12 +30,18 @@ def check_compiled(
 
     For an unmarked function, return the source of its methods if it can be compiled, or the reason why
     it cannot. Return None if it is not to be compiled (`automatic`)."""
-    emits = {tag: EmittedType(*each) for tag, each in {MAIN: declared, **sides}.items()}
-    typing = Typing(type.schema, tuple(keys), record, type.event_time, emits)
+    typing = Typing(type.schema, tuple(keys), record, type.event_time, emitted_types(declared, sides))
     if compiled_mark(fn) is not None:
         check_compiles(fn, typing)
         return None
     return compilable_methods(fn, typing) if automatic else None
+
+
+def emitted_types(
+    main: DeclaredOutput, sides: Mapping[str, DeclaredOutput]
+) -> dict[str, EmittedType | None]:
+    """Return the types that a function emits, by tag."""
+    return {tag: EmittedType(*each) for tag, each in {MAIN: main, **sides}.items()}
 
 
 def automatic_form(program: Program, fn: Any, typing: Typing) -> Automatic:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rheos.api.column_hints import WithColumns
-from rheos.api.compiled_checks import automatic_form
+from rheos.api.compiled_checks import automatic_form, emitted_types
 from rheos.api.function_checks import (
     check_function,
     check_late,
@@ -170,7 +170,7 @@ class _Emits:
 
     def types(self) -> dict[str, EmittedType | None]:
         """Return the types by tag."""
-        return {tag: EmittedType(*each) for tag, each in {MAIN: self.main, **self.sides}.items()}
+        return emitted_types(self.main, self.sides)
 
 
 class ConnectedStreams(_Pair):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from rheos.api.compiled_checks import automatic_form
+from rheos.api.compiled_checks import automatic_form, emitted_types
 from rheos.api.function_checks import (
     check_function,
     check_outputs,
@@ -181,9 +181,7 @@ class FunctionMethods(Stream):
             sides = side_types(fn)
             check_outputs(fn, declared, sides, methods[0])
             record, type = input_record(fn.process_element, self.schema), self._type
-            emits: dict[str, EmittedType | None] = {
-                tag: EmittedType(*each) for tag, each in {MAIN: declared, **sides}.items()
-            }
+            emits = emitted_types(declared, sides)
             typing = element_typing(self.schema, record, emits, event_time=type.event_time)
             automatic = automatic_form(self._at.program, fn, typing)
             spec = PlainProcessSpec(fn, record, tuple(sides), automatic)
