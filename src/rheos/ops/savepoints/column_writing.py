@@ -23,6 +23,7 @@ from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.snapshots import StateHandle, StateKind
 from rheos.core.state.parts import GROUP
 from rheos.ops.savepoints.writing_tasks import PIECE_ROWS, handle_rows, put_part
+from rheos.runtimes.host.stores import open_store
 
 PACKED = pa.schema([pa.field("target", pa.int32()), pa.field("rows", pa.binary())])
 
@@ -93,6 +94,7 @@ def write_columns(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator
 
 
 def _columns_written(task: WriteColumns, batches: Iterable[pa.RecordBatch]) -> Iterator[StateHandle]:
+    store = open_store(task.directory)
     by_target: dict[int, list[pa.Table]] = {}
     for batch in batches:
         for row in batch.to_pylist():
@@ -107,7 +109,7 @@ def _columns_written(task: WriteColumns, batches: Iterable[pa.RecordBatch]) -> I
         for number, begin in enumerate(range(0, table.num_rows, PIECE_ROWS)):
             name = f"{task.token}-{target:05d}-{number:05d}.arrow"
             yield put_part(
-                task.directory,
+                store,
                 table.slice(begin, PIECE_ROWS),
                 operator=task.operator,
                 state=task.state,

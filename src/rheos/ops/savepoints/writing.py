@@ -49,7 +49,7 @@ def write_changed(spark: SparkSession | None, base: Base, changes: Sequence[Chan
     _check_empty(store, path)
     token = uuid4().hex[:12]
     try:
-        handles = _Writing(spark, base, directory, token).handles(changes)
+        handles = _Writing(spark, base, directory, store, token).handles(changes)
         write_savepoint(store, _savepoint(base, changes, handles, directory, token))
     except BaseException as error:
         _discard(store, token)
@@ -110,6 +110,7 @@ class _Writing:
     session: SparkSession | None
     base: Base
     directory: str
+    store: Store
     token: str
 
     def handles(self, changes: Sequence[Change]) -> list[StateHandle]:
@@ -196,7 +197,7 @@ class _Writing:
             parts = {int(of): change.table.filter(pa.array(owners == of)) for of in np.unique(owners)}
         for subtask, table in parts.items():
             yield put_part(
-                self.directory,
+                self.store,
                 table,
                 operator=change.operator,
                 state=change.state,

@@ -82,6 +82,7 @@ def _row(handle: bytes | None = None, error: bytes | None = None) -> pa.RecordBa
 
 
 def _state_written(task: WriteState, batches: Iterable[pa.RecordBatch]) -> Iterator[StateHandle]:
+    store = open_store(task.directory)
     kept = _Entries(task)
     rows = kept.lists(batches) if task.lists else kept.newest(batches)
     for number, table in enumerate(_pieces(rows)):
@@ -90,7 +91,7 @@ def _state_written(task: WriteState, batches: Iterable[pa.RecordBatch]) -> Itera
         subtask = owner_of(group, task.parallelism, task.max_parallelism)
         name = f"{task.token}-{target:05d}-{number:05d}.arrow"
         yield put_part(
-            task.directory,
+            store,
             table,
             operator=task.operator,
             state=task.state,
@@ -101,7 +102,7 @@ def _state_written(task: WriteState, batches: Iterable[pa.RecordBatch]) -> Itera
 
 
 def put_part(
-    directory: str,
+    store: Store,
     table: pa.Table,
     *,
     operator: OperatorId,
@@ -110,7 +111,7 @@ def put_part(
     kind: StateKind,
     name: str,
 ) -> StateHandle:
-    """Write a table of state as a file with this name, and return its handle. A table by key must be
+    """Write a table of state to a file with this name, and return its handle. A table by key must be
     sorted by key group. Raise CheckpointError if the file cannot be written."""
     data = state_format.encode(table, kind, PartMode.FULL)
     handle = StateHandle.of(
@@ -123,7 +124,7 @@ def put_part(
         rows=table.num_rows,
         path=part_path(operator, subtask, state, name),
     )
-    _put(open_store(directory), handle, data)
+    _put(store, handle, data)
     return handle
 
 
