@@ -20,7 +20,9 @@ import pyarrow.compute as pc
 from rheos.connectors.spark.spark_types import to_arrow
 from rheos.core.errors import InputError
 from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.key_groups import owner_of
 from rheos.core.protocol.snapshots import StateHandle, StateKind
+from rheos.core.state.key_groups import subtask_of
 from rheos.core.state.parts import GROUP
 from rheos.ops.savepoints.writing_tasks import PIECE_ROWS, handle_rows, put_part
 from rheos.runtimes.host.stores import open_store
@@ -72,8 +74,7 @@ def pack_columns(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[
     task: PackColumns = pickle.loads(payload)
     for batch in batches:
         table = task.encoder.table(to_arrow(batch, task.given))
-        groups = table.column(GROUP).to_numpy().astype(np.int64)
-        targets = groups * task.targets // task.max_parallelism
+        targets = subtask_of(table.column(GROUP).to_numpy(), task.targets, task.max_parallelism)
         made = [
             {"target": int(target), "rows": _packed(table.filter(pa.array(targets == target)))}
             for target in np.unique(targets)
@@ -105,7 +106,7 @@ def _columns_written(task: WriteColumns, batches: Iterable[pa.RecordBatch]) -> I
         order = [(GROUP, "ascending"), *((name, "ascending") for name in task.unique)]
         table = table.take(pc.sort_indices(table, order)).combine_chunks()
         _check_unique(task, table)
-        subtask = target * task.parallelism // task.targets
+        subtask = owner_of(target, task.parallelism, task.targets)
         for number, begin in enumerate(range(0, table.num_rows, PIECE_ROWS)):
             name = f"{task.token}-{target:05d}-{number:05d}.arrow"
             yield put_part(

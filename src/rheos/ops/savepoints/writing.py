@@ -25,6 +25,7 @@ from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.ports import Store
 from rheos.core.protocol.shapes import StatePurpose, StateShape
 from rheos.core.protocol.snapshots import StateHandle, StateKind
+from rheos.core.state.key_groups import subtask_of
 from rheos.core.state.parts import GROUP
 from rheos.core.version import VERSION
 from rheos.ops.savepoints.column_writing import PACKED, PackColumns, WriteColumns
@@ -192,8 +193,7 @@ class _Writing:
         parts = {0: change.table}
         if change.kind is StateKind.KEYED:
             parallelism, most = self._entry.width(change.operator), self._entry.max_parallelism
-            groups = change.table.column(GROUP).to_numpy().astype(np.int64)
-            owners = groups * parallelism // most
+            owners = subtask_of(change.table.column(GROUP).to_numpy(), parallelism, most)
             parts = {int(of): change.table.filter(pa.array(owners == of)) for of in np.unique(owners)}
         for subtask, table in parts.items():
             yield put_part(
