@@ -52,7 +52,7 @@ def import_group(plan: PhysicalPlan, group: str) -> GroupImport:
         group: The name of the group.
 
     Returns:
-        The sources with their offsets, and the savepoint, which is not written yet.
+        The sources with their offsets. `GroupImport.write` writes the savepoint.
 
     Raises:
         ConfigurationError: The job has no Kafka source, or the group has committed nothing there.

@@ -99,7 +99,7 @@ class OperatorForm(Generic[S]):
 
     def counterpart(self, rows: OperatorRows, left: Sequence[PlannedOperator]) -> PlannedOperator:
         """Return the only operator of the job of this form and with the same key columns. Raise
-        ConfigurationError."""
+        ConfigurationError if there is none, or several."""
         keys = ", ".join(map(repr, rows.keys))
         if not rows.keys:
             raise ConfigurationError(

@@ -60,7 +60,7 @@ def split_rows(source: Source, positions: Positions, max_timestamp_ms: int | Non
         The rows of the state `splits`.
 
     Raises:
-        ConfigurationError: The source does not read what the positions are of.
+        ConfigurationError: The source does not read these topics or files.
         InputError: A position does not exist any more.
         UnavailableError: The source's server does not answer.
     """

@@ -107,7 +107,7 @@ def declared_states(planned: PlannedOperator) -> dict[str, StateShape]:
 
 def find_function(processor: Processor, planned: Sequence[PlannedOperator]) -> PlannedOperator:
     """Return the only function of the job that declares all states of the processor, with the same
-    names and kinds. Raise ConfigurationError."""
+    names and kinds. Raise ConfigurationError if no function or several do."""
     wanted = set(processor.variables.items())
     found = [
         operator

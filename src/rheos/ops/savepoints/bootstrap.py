@@ -70,8 +70,8 @@ class NewSavepoint:
         return self._add_put(PutColumns(id, state, rows, arrow_schema(rows.schema), encoder))
 
     def with_table(self, operator: str, state: str, table: pa.Table) -> NewSavepoint:
-        """Set one small state, such as the positions of a source, as its operator stores it. A table by
-        key is sorted by key group."""
+        """Set one small state, such as the positions of a source, as its operator stores it. The
+        rows of keyed state must be sorted by key group."""
         id = operator_of(self._base, (), operator)
         shape = self._base.catalogue.shape(id, state)
         return self._add_put(PutTable(id, state, table, shape.kind))

@@ -121,7 +121,7 @@ def _columns_written(task: WriteColumns, batches: Iterable[pa.RecordBatch]) -> I
 
 
 def _check_unique(task: WriteColumns, table: pa.Table) -> None:
-    """Raise InputError if two rows, which are sorted, are the same."""
+    """Raise InputError if two rows have equal identifying columns. The rows are sorted by these."""
     if table.num_rows < 2:
         return
     same = pa.repeat(pa.scalar(True), table.num_rows - 1)

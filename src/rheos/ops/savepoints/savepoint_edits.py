@@ -51,8 +51,8 @@ class PutColumns:
 
 @dataclass(frozen=True)
 class PutTable:
-    """The whole of one small state, as its operator stores it. A table by key is sorted by key
-    group."""
+    """All rows of one small state, as its operator stores them. The rows of keyed state are sorted by
+    key group."""
 
     operator: OperatorId
     state: str

@@ -111,8 +111,8 @@ def put_part(
     kind: StateKind,
     name: str,
 ) -> StateHandle:
-    """Write a table of state to a file with this name, and return its handle. A table by key must be
-    sorted by key group. Raise CheckpointError if the file cannot be written."""
+    """Write a table of state to a file with this name, and return its handle. The rows of keyed
+    state must be sorted by key group. Raise CheckpointError if the file cannot be written."""
     data = state_format.encode(table, kind, PartMode.FULL)
     handle = StateHandle.of(
         data,
