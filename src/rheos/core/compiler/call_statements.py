@@ -83,7 +83,7 @@ class CallStatements:
                 line,
                 "define on_timer",
             )
-        self.expressions.operators.require_value(
+        self.out.require_value(
             value, line, "TypeError: a timer must be set to milliseconds, not to None"
         )
         self.out.timer_changes += 1

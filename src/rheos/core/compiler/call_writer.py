@@ -165,7 +165,7 @@ class CallWriter:
             shown = ", ".join(value.shown for value in values)
             raise CannotCompile(f"{ast.unparse(node.func)} of {shown} cannot be compiled", node.lineno)
         for value in values:
-            self.operators.require_value(
+            self.out.require_value(
                 value, node.lineno, f"TypeError: {ast.unparse(node)} of a None value"
             )
         name = self.out.held(values[0].code)

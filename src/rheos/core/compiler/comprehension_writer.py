@@ -81,7 +81,7 @@ class ComprehensionWriter:
         if value.kind not in ("int", "bool"):
             # Versions of Python round sums of floats differently.
             raise CannotCompile(f"sum() of {value.shown} cannot be compiled", line, "add in a loop")
-        self.operators.require_value(value, line, "TypeError: sum() of None")
+        self.out.require_value(value, line, "TypeError: sum() of None")
         number = self.out.failure(line, f"OverflowError: sum() returned {TOO_LARGE}", TOO_LARGE_HINT)
         whole = self.operators.as_int(value)
         self.out.write(f"{found} = add({found}, {whole}, failed, {number})")

@@ -72,7 +72,7 @@ class EmittedRecords:
             if value.null:
                 if not field.nullable:
                     what = f"TypeMismatch: field {field.name!r} should be {field.type}, but is None"
-                    self.expressions.operators.require_value(value, line, what)
+                    self.out.require_value(value, line, what)
                 writes.append((f"z{number}_{at}", value.null))
         self._append(tag, number, columns, taken, writes)
 

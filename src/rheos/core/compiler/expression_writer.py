@@ -43,7 +43,7 @@ class Expressions:
         self.times = TimeArithmetic(writer, self.value)
         self.operators = Operators(writer, self.python, self.times)
         self.tables = ConstantTables(writer, scope, self.names, self.value)
-        self.records = RecordWriter(writer, scope, self.operators, self.value)
+        self.records = RecordWriter(writer, scope, self.value)
         self.moments = MomentWriter(writer, scope, self.names, self.operators, self.value)
         self.lists = ListWriter(writer, scope, self.value)
         self.conditions = Conditions(

@@ -196,7 +196,7 @@ class MomentWriter:
         moment = self._time(node)
         if moment is not None:
             what = f"AttributeError: 'NoneType' object has no attribute {access.attr!r}"
-            self._operators.require_value(moment, access.lineno, what)
+            self.out.require_value(moment, access.lineno, what)
         return moment
 
     def _may_be_time(self, node: ast.Call) -> bool:

@@ -63,8 +63,8 @@ class Operators:
         if wrong or type(op) in _OTHERS:
             raise CannotCompile(f"{left.shown} {symbol} {right.shown} cannot be compiled", line)
         what = f"TypeError: {symbol} of {left.shown} and {right.shown}, one of which was None"
-        self.require_value(left, line, what)
-        self.require_value(right, line, what)
+        self.out.require_value(left, line, what)
+        self.out.require_value(right, line, what)
         if type(op) in _BITS:
             return self._bits(left, symbol, right, line)
         name = _ARITHMETIC[type(op)][1]
@@ -104,7 +104,7 @@ class Operators:
             return found
         if value.kind not in ("int", "float", "bool"):
             raise CannotCompile(f"{ast.unparse(node)} of {value.shown} raises a TypeError", node.lineno)
-        self.require_value(value, node.lineno, f"TypeError: {ast.unparse(node)} of None")
+        self.out.require_value(value, node.lineno, f"TypeError: {ast.unparse(node)} of None")
         if value.kind == "float" and not isinstance(node.op, ast.Invert):
             sign = "-" if isinstance(node.op, ast.USub) else ""
             return Value("float", self.out.held(f"{sign}{value.code}"))
@@ -123,12 +123,6 @@ class Operators:
 
     def as_int(self, value: Value) -> str:
         return value.code if value.kind == "int" else f"int64({value.code})"
-
-    def require_value(self, value: Value, line: int, what: str, hint: str | None = None) -> None:
-        """Write code that makes the row fail if the value is None."""
-        if value.null:
-            with self.out.block(f"if {value.null}:"):
-                self.out.write(f"fail(failed, {self.out.failure(line, what, hint)})")
 
     # --- comparisons ----------------------------------------------------------------------------------
 
@@ -158,8 +152,8 @@ class Operators:
             raise CannotCompile(f"{left.shown} {symbol} {right.shown} cannot be compiled", node.lineno)
         if not equality:
             what = f"TypeError: {symbol} of {left.shown} and {right.shown}, one of which was None"
-            self.require_value(left, node.lineno, what)
-            self.require_value(right, node.lineno, what)
+            self.out.require_value(left, node.lineno, what)
+            self.out.require_value(right, node.lineno, what)
             return self._of_numbers(left, symbol, right)
         same = self._of_numbers(left, "==", right)
         if left.null and right.null:
@@ -189,7 +183,7 @@ class Operators:
     def call(self, called: Any, value: Value, node: ast.Call) -> Value:
         """Write the call of one of the `NATIVE` functions of a number."""
         line = node.lineno
-        self.require_value(value, line, f"TypeError: {ast.unparse(node)} of None")
+        self.out.require_value(value, line, f"TypeError: {ast.unparse(node)} of None")
         if called is float:
             return Value("float", self.out.held(self.as_float(value)))
         if called in (int, math.floor, math.ceil, math.trunc):

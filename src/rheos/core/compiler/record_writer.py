@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rheos.core.compiler.constants import constant_of
-from rheos.core.compiler.operator_writer import Operators
 from rheos.core.compiler.record_calls import fields_of_call
 from rheos.core.compiler.record_values import FieldKind, is_frozen, kinds_of, part_name, write_part
 from rheos.core.compiler.scope import MethodScope
@@ -24,12 +23,10 @@ class RecordWriter:
         self,
         out: Writer,
         scope: MethodScope,
-        operators: Operators,
         value: Callable[[ast.expr], Value],
     ) -> None:
         self.out = out
         self.scope = scope
-        self.operators = operators
         self._value = value
 
     def create(self, cls: type, node: ast.Call) -> Value:
@@ -112,7 +109,7 @@ class RecordWriter:
             head = "else:"
         else:
             what = f"StateAccessError: state {name!r} was assigned None"
-            self.operators.require_value(value, line, what)
+            self.out.require_value(value, line, what)
             head = "if True:"
         with self.out.block(head):
             for field, kind in kinds_of(record.cls).items():
@@ -229,7 +226,7 @@ class RecordWriter:
 
     def _require(self, of: Value, node: ast.Attribute) -> None:
         what = f"AttributeError: 'NoneType' object has no attribute {node.attr!r}"
-        self.operators.require_value(of, node.lineno, what)
+        self.out.require_value(of, node.lineno, what)
 
     def _fitting(self, cls: type, name: str, kind: FieldKind, value: Value, line: int) -> Value:
         """Return the value if it is exactly of the kind of a field. Raise CannotCompile otherwise."""

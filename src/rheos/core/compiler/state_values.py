@@ -33,10 +33,8 @@ def write_state(out: Writer, declared: ValueState[Any], value: Value, line: int)
         head = "else:"
     else:
         head = "if True:"
-        if value.null:
-            what = f"state {name!r} is declared as {PYTHON_NAMES[kind]}, but was assigned None"
-            with out.block(f"if {value.null}:"):
-                out.write(f"fail(failed, {out.failure(line, what)})")
+        what = f"state {name!r} is declared as {PYTHON_NAMES[kind]}, but was assigned None"
+        out.require_value(value, line, what)
     with out.block(head):
         out.write(f"{values}[slot] = {code}")
         out.write(f"{present}[slot] = True")
@@ -49,10 +47,7 @@ def element_code(out: Writer, kind: Kind, value: Value, what: str, line: int) ->
     """Return the code of a value that is added to a collection. Write code that fails the row if the
     value is None. Raise CannotCompile if it has another type. `what` begins the message."""
     code = _converted(kind, value, what, line)
-    if value.null:
-        number = out.failure(line, f"{what} {PYTHON_NAMES[kind]}, but was given None")
-        with out.block(f"if {value.null}:"):
-            out.write(f"fail(failed, {number})")
+    out.require_value(value, line, f"{what} {PYTHON_NAMES[kind]}, but was given None")
     return code
 
 

@@ -260,7 +260,7 @@ class Statements:
         if any(value.kind not in ("int", "bool") for value in values):
             raise CannotCompile(f"{ast.unparse(node.iter)} is not a range of int", node.lineno)
         for value in values:
-            self.expressions.operators.require_value(value, node.lineno, "TypeError: range() of None")
+            self.out.require_value(value, node.lineno, "TypeError: range() of None")
         numbers = [self.out.held(self.expressions.operators.as_int(value)) for value in values]
         if len(numbers) == 3:
             number = self.out.failure(node.lineno, "ValueError: range() arg 3 must not be zero")

@@ -53,7 +53,9 @@ class TimeArithmetic:
         if not {left.kind, right.kind} & {"moment", "duration"}:
             return None
         for operand in (left, right):
-            self._require(operand, line, f"TypeError: {left.shown} and {right.shown} in arithmetic")
+            self.out.require_value(
+                operand, line, f"TypeError: {left.shown} and {right.shown} in arithmetic"
+            )
         a, b = f"int64({left.code})", f"int64({right.code})"
         match left.kind, op, right.kind:
             case ("moment", ast.Add(), "duration") | ("duration", ast.Add(), "moment"):
@@ -83,7 +85,7 @@ class TimeArithmetic:
         """Write `-` or `+` of a timedelta. Return None for other operands."""
         if value.kind != "duration" or isinstance(node.op, ast.Invert | ast.Not):
             return None
-        self._require(value, node.lineno, f"TypeError: {ast.unparse(node)} of None")
+        self.out.require_value(value, node.lineno, f"TypeError: {ast.unparse(node)} of None")
         if isinstance(node.op, ast.UAdd):
             return value
         number = self.out.failure(node.lineno, _TOO_LARGE)
@@ -91,7 +93,7 @@ class TimeArithmetic:
 
     def absolute(self, value: Value, line: int) -> Value:
         """Write `abs` of a timedelta."""
-        self._require(value, line, "TypeError: abs() of None")
+        self.out.require_value(value, line, "TypeError: abs() of None")
         whole = self.out.held(value.code)
         with self.out.block(f"if {whole} < 0:"):
             self.out.write(f"{whole} = neg({whole}, failed, {self.out.failure(line, _TOO_LARGE)})")
@@ -114,7 +116,7 @@ class TimeArithmetic:
         for name, value in values.items():
             if value.kind not in ("int", "bool", "float"):
                 raise CannotCompile(f"timedelta({name}=) of {value.shown}", node.lineno)
-            self._require(value, node.lineno, f"TypeError: timedelta({name}=None)")
+            self.out.require_value(value, node.lineno, f"TypeError: timedelta({name}=None)")
         if any(value.kind == "float" for value in values.values()):
             parts = ", ".join(f"{name}=a{at}" for at, name in enumerate(values))
             operands = [Value(value.kind, value.code) for value in values.values()]
@@ -152,11 +154,6 @@ class TimeArithmetic:
 
     def _zero(self, line: int) -> str:
         return self.out.failure(line, "ZeroDivisionError: integer division or modulo by zero")
-
-    def _require(self, value: Value, line: int, what: str) -> None:
-        if value.null:
-            with self.out.block(f"if {value.null}:"):
-                self.out.write(f"fail(failed, {self.out.failure(line, what)})")
 
 
 def _number(node: ast.expr) -> int | float | None:

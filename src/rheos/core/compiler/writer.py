@@ -151,3 +151,9 @@ class Writer:
         """Return the number of a failure; 0 means no failure."""
         self.failures.append(Failure(line, what, hint, self.file))
         return str(len(self.failures))
+
+    def require_value(self, value: Value, line: int, what: str, hint: str | None = None) -> None:
+        """Write code that makes the row fail if the value is None."""
+        if value.null:
+            with self.block(f"if {value.null}:"):
+                self.write(f"fail(failed, {self.failure(line, what, hint)})")
