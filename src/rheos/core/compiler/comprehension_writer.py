@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable
 from typing import Any
 
+from rheos.core.compiler.comprehension_names import with_own_names
 from rheos.core.compiler.condition_writer import Conditions
 from rheos.core.compiler.operator_writer import Operators
 from rheos.core.compiler.scope import MethodScope
@@ -49,7 +49,8 @@ class ComprehensionWriter:
                 raise CannotCompile(f"{ast.unparse(node)} cannot be compiled", line, "use one loop")
         if any(isinstance(each, ast.NamedExpr) for each in ast.walk(node)):
             raise CannotCompile("an assignment in a comprehension cannot be compiled", line)
-        loop, element = _with_own_variable(node)
+        own = with_own_names(node)
+        [loop], element = own.generators, own.elt
         assert isinstance(loop.target, ast.Name)
         count, item_at = self._items(loop.iter)
         found = self.out.held({any: "False", all: "True", sum: "0"}[called])
@@ -85,32 +86,3 @@ class ComprehensionWriter:
         number = self.out.failure(line, f"OverflowError: sum() returned {TOO_LARGE}", TOO_LARGE_HINT)
         whole = self.operators.as_int(value)
         self.out.write(f"{found} = add({found}, {whole}, failed, {number})")
-
-
-def _with_own_variable(
-    node: ast.GeneratorExp | ast.ListComp,
-) -> tuple[ast.comprehension, ast.expr]:
-    """Return the loop and the element with a variable that no other code uses: names of a comprehension
-    are its own."""
-    [loop] = node.generators
-    assert isinstance(loop.target, ast.Name)
-    before, after = loop.target.id, f"c{node.lineno}_{node.col_offset}_{loop.target.id}"
-    renaming = _Renaming(before, after)
-    own = ast.comprehension(
-        renaming.visit(copy.deepcopy(loop.target)),
-        loop.iter,
-        [renaming.visit(copy.deepcopy(test)) for test in loop.ifs],
-        0,
-    )
-    return own, renaming.visit(copy.deepcopy(node.elt))
-
-
-class _Renaming(ast.NodeTransformer):
-    def __init__(self, before: str, after: str) -> None:
-        self._before = before
-        self._after = after
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        if node.id == self._before:
-            node.id = self._after
-        return node

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
 from rheos.core.compiler.call_statements import CallStatements
+from rheos.core.compiler.comprehension_names import with_own_names
 from rheos.core.compiler.emission_writer import EmittedRecords
 from rheos.core.compiler.expression_writer import Expressions
 from rheos.core.compiler.forms import Returns
@@ -209,7 +209,7 @@ class Statements:
             if isinstance(given, ast.List):
                 self.body([appended(each) for each in given.elts])
             else:
-                self.body([_as_loop(_with_own_names(given), appended)])
+                self.body([_as_loop(with_own_names(given), appended)])
 
     # --- control --------------------------------------------------------------------------------------
 
@@ -377,17 +377,6 @@ def _yielded(element: ast.expr) -> ast.stmt:
 
 def _call_of(method: ast.expr, argument: ast.expr) -> ast.Call:
     return ast.copy_location(ast.Call(method, [argument], []), argument)
-
-
-def _with_own_names(node: ast.ListComp) -> ast.ListComp:
-    """Return a comprehension whose variables have names that occur nowhere else in the method."""
-    targets = [each for part in node.generators for each in ast.walk(part.target)]
-    names = {each.id for each in targets if isinstance(each, ast.Name)}
-    made = copy.deepcopy(node)
-    for each in ast.walk(made):
-        if isinstance(each, ast.Name) and each.id in names:
-            each.id = f"{each.id}_of_{node.lineno}_{node.col_offset}"
-    return made
 
 
 def _as_loop(
