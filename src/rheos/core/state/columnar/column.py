@@ -167,16 +167,23 @@ class StateColumn:
     def load(self, slots: Slots, stored: Sequence[Any]) -> None:
         """Set the stored values of these slots, which does not count as a change. Raise
         UnrestorableError if one does not fit the column."""
-        self.values[slots] = self._array(stored)
+        self.values[slots] = array_of_stored(
+            stored, self.type, self.texts, f"a stored value of state {self.name!r}"
+        )
         self.present[slots] = True
 
-    def _array(self, values: Sequence[Any]) -> npt.NDArray[Any]:
-        if self.type is str:
-            return self.texts.codes(values)
-        try:
-            return np.array(values, self.values.dtype)
-        except OverflowError:
-            raise UnrestorableError(
-                f"a stored value of state {self.name!r} is an integer that exceeds 64 bits",
-                hint="restore it with a plain KeyedProcessFunction, whose integers are unlimited",
-            ) from None
+
+def array_of_stored(
+    stored: Sequence[Any], type: type, texts: StringCodes, what: str
+) -> npt.NDArray[Any]:
+    """Return stored values of a type that can be a column, in the form of the array. Raise
+    UnrestorableError if one exceeds 64 bits. `what` names a value in the message."""
+    if type is str:
+        return texts.codes(stored)
+    try:
+        return np.array(stored, DTYPES[type])
+    except OverflowError:
+        raise UnrestorableError(
+            f"{what} is an integer that exceeds 64 bits",
+            hint="restore it with a plain KeyedProcessFunction, whose integers are unlimited",
+        ) from None

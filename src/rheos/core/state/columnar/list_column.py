@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rheos.core.errors import ProgramError, UnrestorableError
+from rheos.core.errors import ProgramError
 from rheos.core.graph.state import ListState
 from rheos.core.state.codec import shown
-from rheos.core.state.columnar.column import DTYPES
+from rheos.core.state.columnar.column import DTYPES, array_of_stored
 from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.keys import Key
 from rheos.core.state.slots import Slots
@@ -114,7 +114,12 @@ class ListColumn:
         ends = np.cumsum(lengths)
         used, total = int(self.used[0]), int(ends[-1])
         if total:
-            elements = self._array(list(chain.from_iterable(lists)))
+            elements = array_of_stored(
+                list(chain.from_iterable(lists)),
+                self.type,
+                self.texts,
+                f"a stored element of state {self.name!r}",
+            )
             if used + total > len(self.values):
                 more = max(total, len(self.values))
                 self.values = np.append(self.values, np.zeros(more, self.values.dtype))
@@ -163,14 +168,3 @@ class ListColumn:
     def _list(self, start: int, stop: int) -> list[Any]:
         values: list[Any] = self.values[start:stop].tolist()
         return values if self.type is not str else [self.texts.text(code) for code in values]
-
-    def _array(self, elements: list[Any]) -> npt.NDArray[Any]:
-        if self.type is str:
-            return self.texts.codes(elements)
-        try:
-            return np.array(elements, self.values.dtype)
-        except OverflowError:
-            raise UnrestorableError(
-                f"a stored element of state {self.name!r} is an integer that exceeds 64 bits",
-                hint="restore it with a plain KeyedProcessFunction, whose integers are unlimited",
-            ) from None
