@@ -38,10 +38,6 @@ class KeyedStates:
         if name in self.others:
             raise self.others[name]
 
-    def columns(self) -> list[ValueState[Any] | ListState[Any]]:
-        """Return the declarations that compiled code supports."""
-        return [*self.values.values(), *self.lists.values()]
-
 
 def keyed_states(function: object) -> KeyedStates:
     """Return the keyed state that a function declares."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -305,58 +305,44 @@ def _table_class(column: StateColumn) -> type[ColumnTable]:
     return ExpiringTable if isinstance(column, ExpiringColumn) else ColumnTable
 
 
-Declared: TypeAlias = Iterable[ValueState[Any] | ListState[Any]]
-
-
 def columnar_state(
-    declared: Declared,
+    declared: Iterable[ValueState[Any]],
     codec: KeyCodec,
     backend: KeyedStateBackend,
     texts: StringCodes | None = None,
+    lists: Iterable[ListState[Any]] = (),
 ) -> ColumnarState:
-    """Return the state of a function's declarations, which `check_column` and `check_list` have
-    accepted. Called before the backend is restored. `texts` has the strings whose codes the caller
-    relies on."""
+    """Return the state of a function's declarations, which `check_column` has accepted, and of its
+    `lists`, which `check_list` has accepted. Called before the backend is restored. `texts` has the
+    strings whose codes the caller relies on."""
     texts = StringCodes() if texts is None else texts
-    values, listed = _by_kind(declared)
-    lists = {each.name: ListColumn(each, texts, list_store(each, backend)) for each in listed}
+    columns = {each.name: ListColumn(each, texts, list_store(each, backend)) for each in lists}
     if isinstance(backend, MemoryBackend):
-        return MemoryColumns(values, codec, texts, backend, lists)
-    return BackedColumns(values, codec, texts, backend, lists)
-
-
-def _by_kind(declared: Declared) -> tuple[list[ValueState[Any]], list[ListState[Any]]]:
-    values: list[ValueState[Any]] = []
-    lists: list[ListState[Any]] = []
-    for each in declared:
-        if isinstance(each, ListState):
-            lists.append(each)
-        else:
-            values.append(each)
-    return values, lists
+        return MemoryColumns(declared, codec, texts, backend, columns)
+    return BackedColumns(declared, codec, texts, backend, columns)
 
 
 def moved_state(
-    declared: Declared,
+    declared: Iterable[ValueState[Any]],
     codec: KeyCodec,
     backend: KeyedStateBackend,
     texts: StringCodes | None = None,
+    lists: Iterable[ListState[Any]] = (),
     *,
     read_lists: Collection[str] = (),
 ) -> ColumnarState:
     """Return the state of declarations whose stores a backend has already. Until `give_back`, only the
     columns of values are used. Calls read only the lists of `read_lists`. Raise UnrestorableError, and
     leave the stores unchanged, if a value does not fit its column."""
-    texts = StringCodes() if texts is None else texts
-    known, listed = _by_kind(declared)
-    lists = {
+    texts, known = StringCodes() if texts is None else texts, list(declared)
+    columns = {
         each.name: ListColumn(
             each, texts, backend.list_table(each.name), is_read=each.name in read_lists
         )
-        for each in listed
+        for each in lists
     }
     if isinstance(backend, MemoryBackend):
         tables = {each.name: backend.value_table(each.name) for each in known}
-        return MovedColumns(known, codec, texts, backend, tables, lists)
+        return MovedColumns(known, codec, texts, backend, tables, columns)
     stores = {each.name: backend.value_table(each.name) for each in known}
-    return BackedColumns(known, codec, texts, backend, lists, stores)
+    return BackedColumns(known, codec, texts, backend, columns, stores)
