@@ -18,7 +18,9 @@ import numpy.typing as npt
 
 from rheos.core.compiler.values import (
     BITS_64,
+    EPOCH,
     KINDS,
+    MICROSECOND,
     NONE,
     TOO_LARGE,
     TOO_LARGE_HINT,
@@ -156,14 +158,11 @@ def constant_of(given: Any, texts: StringCodes, line: int) -> Value:
     return Value(kind, f"({given!r})")
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 def _time_constant(given: Any) -> Value | None:
     """Return the value of a datetime in UTC, or of a timedelta; None for other objects."""
     if type(given) is datetime and given.tzinfo is UTC:
-        return Value("moment", f"({(given - _EPOCH) // timedelta(microseconds=1)})")
-    if type(given) is timedelta and (whole := given // timedelta(microseconds=1)) in BITS_64:
+        return Value("moment", f"({(given - EPOCH) // MICROSECOND})")
+    if type(given) is timedelta and (whole := given // MICROSECOND) in BITS_64:
         return Value("duration", f"({whole})")
     return None
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
-from rheos.core.compiler.values import KINDS, Kind
+from rheos.core.compiler.values import EPOCH, KINDS, MICROSECOND, Kind
 
 REMEMBERED = 1 << 12
 """Number of results of an operation that compiled code remembers. Later ones replace earlier ones."""
@@ -176,17 +176,14 @@ def _unpack(parts: Sequence[str], count: int, at: int) -> str:
     return parts[at]
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 def _microseconds(timestamp: float) -> int:
     """Return the datetime of a number of seconds, as compiled code stores it."""
-    return (datetime.fromtimestamp(timestamp, UTC) - _EPOCH) // timedelta(microseconds=1)
+    return (datetime.fromtimestamp(timestamp, UTC) - EPOCH) // MICROSECOND
 
 
 def _duration(**parts: float) -> int:
     """Return a timedelta, as compiled code stores it."""
-    return timedelta(**parts) // timedelta(microseconds=1)
+    return timedelta(**parts) // MICROSECOND
 
 
 def _span(microseconds: int) -> timedelta:
@@ -194,7 +191,7 @@ def _span(microseconds: int) -> timedelta:
 
 
 def _moment(microseconds: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=microseconds)
+    return EPOCH + timedelta(microseconds=microseconds)
 
 
 def _format_moment(microseconds: int, form: str) -> str:

@@ -12,13 +12,11 @@ from datetime import UTC, datetime, timedelta
 
 from rheos.core.compiler.constants import constant_of
 from rheos.core.compiler.operation_writer import write_operation
-from rheos.core.compiler.values import EXACT_INTEGERS, CannotCompile, Kind, Value
+from rheos.core.compiler.values import EPOCH, EXACT_INTEGERS, MICROSECOND, CannotCompile, Kind, Value
 from rheos.core.compiler.writer import Writer
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-_EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
-_LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_EARLIEST = (datetime.min.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
+_LATEST = (datetime.max.replace(tzinfo=UTC) - EPOCH) // MICROSECOND
 
 _UNITS = {
     "days": timedelta(days=1),
@@ -124,7 +122,7 @@ class TimeArithmetic:
             return Value("duration", made_by.code)
         total = Value("duration", "0")
         for name, value in values.items():
-            unit = f"{_UNITS[name] // _MICROSECOND}"
+            unit = f"{_UNITS[name] // MICROSECOND}"
             part = self._duration("mul", f"int64({value.code})", unit, node.lineno)
             total = self._duration("add", total.code, part.code, node.lineno)
         return total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -30,6 +31,9 @@ ZEROS: dict[Kind, str] = {
     "duration": "0",
 }
 """Initial content of a variable without a value."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
 
 TIME_TYPES: dict[pa.DataType, Kind] = {
     pa.timestamp("us", "UTC"): "moment", pa.duration("us"): "duration",
