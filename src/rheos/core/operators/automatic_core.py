@@ -20,7 +20,7 @@ from rheos.core.operators.columnar_core import Delivery, DueTimers
 from rheos.core.operators.compiled_core import CompiledCore, typing_of
 from rheos.core.operators.compiled_loops import CompiledCode, code_of
 from rheos.core.operators.contract import OperatorContext, Out, Restored
-from rheos.core.operators.due_rows import Due, runs
+from rheos.core.operators.due_rows import Due, mean_run_length, runs, sources
 from rheos.core.operators.form_choice import FormChoice
 from rheos.core.operators.keyed_core import KeyedCore
 from rheos.core.operators.process_core import ProcessCore
@@ -174,12 +174,12 @@ class AutomaticCore(ProcessCore):
         yield from self._deliver(port, batch, hidden)
 
     def deliver_merged(self, due: Sequence[Due]) -> Iterator[Out]:
-        pieces = list(runs(due))
+        of = sources(due)
         # The compiled form is called for each run of rows of one port, so their length counts.
-        if self._choose(sum(each.rows.num_rows for each in pieces) // len(pieces)) is None:
+        if self._choose(mean_run_length(of)) is None:
             yield from self._python.deliver_merged(due)
             return
-        for each in pieces:
+        for each in runs(due, of):
             yield from self._deliver(*each)
 
     def _deliver(self, port: int, batch: Batch, hidden: HiddenColumns) -> Iterator[Out]:

@@ -62,13 +62,24 @@ def places(hidden: HiddenColumns) -> npt.NDArray[np.intp]:
     return np.lexsort((stamps > reached, reached))
 
 
-def runs(due: Sequence[Due]) -> Iterator[Due]:
-    """Yield due rows of several ports in order, as runs of rows of one port."""
+def sources(due: Sequence[Due]) -> npt.NDArray[np.intp]:
+    """Return for each due row, in order, the index in `due` of the rows that it belongs to."""
+    of = np.repeat(np.arange(len(due)), [each.rows.num_rows for each in due])
+    return of if len(due) < 2 else of[places(together([each.hidden for each in due]))]
+
+
+def mean_run_length(of: npt.NDArray[np.intp]) -> int:
+    """Return the mean number of rows in a run, rounded down. `of` is the result of `sources`."""
+    return len(of) // (1 + int(np.count_nonzero(of[1:] != of[:-1])))
+
+
+def runs(due: Sequence[Due], of: npt.NDArray[np.intp] | None = None) -> Iterator[Due]:
+    """Yield due rows of several ports in order, as runs of rows of one port. `of` is the result of
+    `sources`, if the caller has it."""
     if len(due) < 2:
         yield from due
         return
-    order = places(together([each.hidden for each in due]))
-    of = np.repeat(np.arange(len(due)), [each.rows.num_rows for each in due])[order]
+    of = sources(due) if of is None else of
     begins = [0, *(np.flatnonzero(of[1:] != of[:-1]) + 1).tolist(), len(of)]
     taken = [0] * len(due)
     for begin, end in pairwise(begins):
