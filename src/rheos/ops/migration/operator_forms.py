@@ -98,8 +98,8 @@ class OperatorForm(Generic[S]):
     """Adds the state of the query's operator to a savepoint."""
 
     def counterpart(self, rows: OperatorRows, left: Sequence[PlannedOperator]) -> PlannedOperator:
-        """Return the only operator of the job of this form and with the same key columns. Raise
-        ConfigurationError if there is none, or several."""
+        """Return the only operator of the job that has this form and these key columns. Raise
+        ConfigurationError if no operator or several do."""
         keys = ", ".join(map(repr, rows.keys))
         if not rows.keys:
             raise ConfigurationError(
