@@ -17,13 +17,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from rheos.core.errors import SchemaError, StateAccessError
 from rheos.core.graph.state import ListState, MapState, StateDeclaration, ValueState
-from rheos.core.protocol.snapshots import PartMode, SnapshotPart
+from rheos.core.protocol.snapshots import MAX_DELTAS, PartMode, SnapshotPart
 from rheos.core.state.format import decode, encode
 from rheos.core.state.key_groups import key_groups
 from rheos.core.state.keys import KeyCodec
 from rheos.core.state.kinds import handle_of
 from rheos.core.state.memory import MemoryBackend
-from rheos.core.state.parts import MAX_DELTAS
 from rheos.core.state.scope import KeyScope
 from rheos.runtimes.simulated.clock import SimClock
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -12,7 +13,6 @@ from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.snapshots import (
     IN_FLIGHT,
-    MAX_DELTAS,
     PartMode,
     StateHandle,
     StateKind,
@@ -82,4 +82,4 @@ def _ends_soon(chain: list[StateHandle]) -> bool:
     soon_rows = _SOON * written.delta_rows // written.deltas
     if 2 * soon_rows >= written.full_rows:
         return False
-    return written.deltas + _SOON > MAX_DELTAS or written.delta_rows + soon_rows >= written.full_rows
+    return replace(written, deltas=written.deltas + _SOON - 1).next_is_full(soon_rows)

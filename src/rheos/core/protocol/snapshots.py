@@ -168,6 +168,10 @@ class WrittenChain:
     deltas: int
     """Number of deltas."""
 
+    def next_is_full(self, changes: int) -> bool:
+        """Return whether a full part follows instead of a delta with this number of rows."""
+        return self.deltas >= MAX_DELTAS or self.delta_rows + changes >= self.full_rows
+
 
 class RestoredState(Iterable[pa.Table]):
     """A state of a restored operator.

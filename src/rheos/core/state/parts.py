@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.snapshots import (
-    MAX_DELTAS,
     PartMode,
     SnapshotPart,
     StateKind,
@@ -76,9 +75,7 @@ class DeltaChain:
     """
 
     def __init__(self) -> None:
-        self._full_rows = 0
-        self._delta_rows = 0
-        self._deltas = 0
+        self._written = WrittenChain(0, 0, 0)
         self._full_next = True
 
     def next_is_full(self, changes: int, rows: int | None = None) -> bool:
@@ -89,8 +86,9 @@ class DeltaChain:
         if not changes:
             # Without this, a part whose entries have mostly expired would be kept while nothing
             # changes.
-            return rows is not None and 2 * rows < self._full_rows + self._delta_rows
-        return self._deltas >= MAX_DELTAS or self._delta_rows + changes >= self._full_rows
+            written_rows = self._written.full_rows + self._written.delta_rows
+            return rows is not None and 2 * rows < written_rows
+        return self._written.next_is_full(changes)
 
     def next_mode(self, changes: int, rows: int | None = None) -> PartMode:
         """Return the mode of the next part; see `next_is_full`."""
@@ -98,19 +96,18 @@ class DeltaChain:
 
     def taken(self, mode: PartMode, rows: int) -> None:
         if mode is PartMode.FULL:
-            self._full_rows, self._delta_rows, self._deltas = rows, 0, 0
+            self._written = WrittenChain(rows, 0, 0)
             self._full_next = False
-        else:
-            self._delta_rows += rows
-            self._deltas += bool(rows)
+        elif rows:
+            before = self._written
+            self._written = WrittenChain(before.full_rows, before.delta_rows + rows, before.deltas + 1)
 
     def force_full(self) -> None:
         self._full_next = True
 
     def resume(self, written: WrittenChain) -> None:
         """Continue a chain that was written before the restore, and contains exactly this state."""
-        self._full_rows, self._delta_rows = written.full_rows, written.delta_rows
-        self._deltas, self._full_next = written.deltas, False
+        self._written, self._full_next = written, False
 
 
 def keyed_part(
