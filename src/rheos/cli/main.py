@@ -293,11 +293,11 @@ def check(
     arguments: Arguments = None,
     json: Json = False,
 ) -> None:
-    """Check a job file against a savepoint, or its functions.
+    """Check the saved state or the compiled functions of a job.
 
-    With --from-savepoint: whether the savepoint's state fits. With --compiled: whether compiled
-    functions return what Python returns. The job does not run. Exits with 1 if state would be lost or
-    cannot be read, or if the forms of a function differ. Exits with 2 if there is no savepoint.
+    --from-savepoint checks whether the savepoint's state fits the program. --compiled checks whether
+    compiled functions return what Python returns. The job does not run. Exits with 1 if state would be
+    lost or cannot be read, or if the forms of a function differ. Exits with 2 if there is no savepoint.
     """
     from rheos.cli.check import check
 
