@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.api.joins import ages_of
+from rheos.api.kept_views import keep_view
 from rheos.api.streams import DataStream
-from rheos.connectors.blackhole import BlackholeSink
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.validate import check_keys, unknown_column
@@ -137,11 +137,7 @@ def _publish(features: Features) -> None:
     max_age_ms, _ = ages_of(features.max_age, features.delay)
     defaults = dict(features.defaults)
     terms = FeatureTerms(time=features.time, max_age_ms=max_age_ms, defaults=defaults)
-    keyed = latest.key_by(*features.keys).transformation
-    spec = ViewSpec(features.keys, columns, terms)
-    view = keyed.add(spec, features.name, {MAIN: latest.transformation.type}).stream
-    view = view.uid(f"view {features.name.casefold()}")
-    view.sink_to(BlackholeSink(), name=f"{features.name} is kept")
+    keep_view(features.name, latest, features.keys, ViewSpec(features.keys, columns, terms))
 
 
 def _checked_versions(stream: Any) -> DataStream:

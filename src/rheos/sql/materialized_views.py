@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 from sqlglot import exp
 
-from rheos.api.streams import DataStream
-from rheos.connectors.blackhole import BlackholeSink
+from rheos.api.kept_views import keep_view
 from rheos.core.graph.changelog import OP
-from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.view import ViewColumn, ViewSpec
 from rheos.core.state.key_groups import is_key_type
 from rheos.core.state.parts import GROUP
@@ -69,10 +67,7 @@ class MaterializedView:
         kept = [pl.col(name) for name in made.schema.names if name not in gone]
         made = selected(made, kept, changes)
         spec = ViewSpec(own if changes is not None or self.key else None, columns)
-        keyed = made.key_by(*keys).transformation
-        view = DataStream.at(keyed.add(spec, self.name, {MAIN: made.transformation.type}))
-        view = view.uid(f"view {self.name.casefold()}")
-        view.sink_to(BlackholeSink(), name=f"{self.name} is kept")
+        keep_view(self.name, made, keys, spec)
 
 
 def materialized_view(
