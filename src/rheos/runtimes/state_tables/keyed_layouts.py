@@ -29,11 +29,11 @@ def keyed_layout_of(state: str, shape: StateShape, *, trusted: bool = False) -> 
 
     Args:
         state: Name of the state, for errors.
-        shape: Its shape.
+        shape: Its shape, with one of the purposes `KEYED`.
         trusted: Whether pickled rows may run code when they are read.
 
     Raises:
-        SchemaError: A column has a type that cannot be shown, or the state has no layout here.
+        SchemaError: A column has a type that cannot be shown.
     """
     match shape.holds:
         case StatePurpose.VALUE:
@@ -47,11 +47,7 @@ def keyed_layout_of(state: str, shape: StateShape, *, trusted: bool = False) -> 
         case StatePurpose.RUNNING:
             return RunningLayout(shape)
         case _:
-            raise SchemaError(
-                f"the state {state!r} cannot be looked up: it has {shape.holds}",
-                hint="values, lists, maps, timers and running aggregates of keys can; take a "
-                "savepoint, and read it by rh.savepoint",
-            )
+            raise AssertionError(f"keyed state has no layout of {shape.holds}")
 
 
 class RunningLayout(StateLayout):
