@@ -40,7 +40,7 @@ class Role(Enum):
 
     LOOK = "look"
     READ = "read"
-    """Also permits reading the rows of materialized views."""
+    """Also permits reading rows of materialized views and of keyed state, and features."""
     OPERATE = "operate"
     """Also permits savepoints, profiles, stops, rescales, cancels, and replays of the program."""
 

@@ -206,7 +206,7 @@ class ViewReader:
         return _page_of(view, rows.select(columns), asked.arrow, after)
 
     def _looked_up(self, view: StoredTable, key: str, deadline_s: float) -> pa.Table:
-        """Return the row of a key, or no row."""
+        """Return the rows of a key. A view has at most one."""
         empty = self._no_rows(view, deadline_s)
         kinds = {name: empty.schema.field(name).type for name in view.key}
         values = key_values(view.what, key, kinds)
