@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.core.errors import RheosError
-from rheos.core.protocol.elements import WatermarkMark
-from rheos.core.protocol.types import schema_of
-from rheos.testing.harness import OperatorExample, ReplayMode, Right, replay
+from rheos.testing.harness import ReplayMode
 from tests.core.operators.drawn_functions import (
     Drawn,
     Given,
@@ -22,6 +19,7 @@ from tests.core.operators.drawn_functions import (
     drawn_rules,
 )
 from tests.core.operators.test_automatic import interpreted
+from tests.core.operators.test_automatic_connected import outcome_of_both
 from tests.core.operators.test_automatic_rows import Forms, forms  # noqa: F401 - a fixture
 from tests.core.operators.test_compiled import RESCALED, TOGETHER
 
@@ -41,29 +39,11 @@ class Function(rh.BroadcastProcessFunction):
 
 
 def outcome(fn: Any, order: Any = "arrival", way: ReplayMode = TOGETHER, seed: int = 5) -> Any:
-    """Return the rows by output, floats to the last bit; or the error, and its line."""
-
     def build(rows: rh.DataStream, rules: rh.DataStream) -> dict[str, rh.DataStream]:
         out = rows.connect(rules.broadcast()).process(fn, returns=Given, order=order)
         return {"out": out} | {tag: out.side_output(tag) for tag in fn.side_outputs}
 
-    script: list[Any] = []
-    rules = drawn_rules(seed, 20)
-    for number, row in enumerate(drawn_rows(seed, 60)):
-        if number % 10 == 9:
-            script.append(WatermarkMark(row["at"] - 4))
-        if number % 3 == 0:
-            script.append(Right(rules[number // 3]))
-        script.append(row)
-    example = OperatorExample(
-        build, schema_of(Drawn), script, on="at", right=schema_of(Rule), right_on="at"
-    )
-    try:
-        found = replay(example, way)
-    except RheosError as error:
-        return error.what.partition(":")[0], error.site and error.site.line
-    shown = {name: [repr(list(row.values())) for row in of] for name, of in found.items()}
-    return shown if way is TOGETHER else {name: sorted(of) for name, of in shown.items()}
+    return outcome_of_both(build, way, seed)
 
 
 @pytest.mark.parametrize("order", ["arrival", "event_time"])

@@ -51,14 +51,9 @@ class Function(rh.KeyedCoProcessFunction):
 """
 
 
-def outcome(fn: Any, order: Any = "arrival", way: ReplayMode = TOGETHER, seed: int = 5) -> Any:
-    """Return the rows by output, floats to the last bit; or the error, and its line."""
-
-    def build(rows: rh.DataStream, rules: rh.DataStream) -> dict[str, rh.DataStream]:
-        both = rows.key_by("k").connect(rules.key_by("k"))
-        out = both.process(fn, returns=Given, order=order)
-        return {"out": out, "side": out.side_output("side")}
-
+def outcome_of_both(build: Any, way: ReplayMode, seed: int) -> Any:
+    """Return the rows by output, floats to the last bit; or the error, and its line. `build` receives
+    streams of drawn rows and of drawn rules."""
     script: list[Any] = []
     rules = drawn_rules(seed, 20)
     for number, row in enumerate(drawn_rows(seed, 60)):
@@ -76,6 +71,15 @@ def outcome(fn: Any, order: Any = "arrival", way: ReplayMode = TOGETHER, seed: i
         return error.what.partition(":")[0], error.site and error.site.line
     shown = {name: [repr(list(row.values())) for row in of] for name, of in found.items()}
     return shown if way is TOGETHER else {name: sorted(of) for name, of in shown.items()}
+
+
+def outcome(fn: Any, order: Any = "arrival", way: ReplayMode = TOGETHER, seed: int = 5) -> Any:
+    def build(rows: rh.DataStream, rules: rh.DataStream) -> dict[str, rh.DataStream]:
+        both = rows.key_by("k").connect(rules.key_by("k"))
+        out = both.process(fn, returns=Given, order=order)
+        return {"out": out, "side": out.side_output("side")}
+
+    return outcome_of_both(build, way, seed)
 
 
 @pytest.mark.parametrize("order", ["arrival", "event_time"])
