@@ -125,13 +125,16 @@ class MomentWriter:
             return Value("int", self.out.held(_WEEKDAYS[name].format(f"{moment.code} // {_DAY}")))
         if name == "timestamp":
             return self._operators.times.seconds(moment.code, "moment(a0).timestamp()", node.lineno)
-        operands = [Value("int", self._shared(moment, node))]
-        operands += [self._value(each) for each in node.args]
+        code = moment.code
+        match node.args:
+            case [ast.Constant(value=str() as form)] if name == "strftime":
+                code = self._shared(moment, form)
+        operands = [Value("int", code), *(self._value(each) for each in node.args)]
         if any(each.kind != "str" for each in operands[1:]):
             raise CannotCompile(f"{ast.unparse(node)} cannot be compiled", node.lineno)
         given = ", ".join(f"a{at}" for at in range(1, len(operands)))
-        code = "format_moment(a0, a1)" if name == "strftime" else f"moment(a0).{name}({given})"
-        return write_operation(self.out, code, operands, kind, node.lineno)
+        operation = "format_moment(a0, a1)" if name == "strftime" else f"moment(a0).{name}({given})"
+        return write_operation(self.out, operation, operands, kind, node.lineno)
 
     def _replaced(self, moment: Value, node: ast.Call) -> Value:
         """Write a call of `replace` whose arguments are constant parts of the time of day."""
@@ -157,22 +160,16 @@ class MomentWriter:
             raise CannotCompile(f"the format of {moment.shown} cannot be compiled", line)
         if not spec:
             return self._python("moment(a0).isoformat(' ')", moment.code, line)
-        code = moment.code
-        if _OF_MINUTES.fullmatch(spec):
-            code = self.out.held(f"{code} - {code} % {_MINUTE}")
-        return self._python(f"format_moment(a0, {spec!r})", code, line)
+        return self._python(f"format_moment(a0, {spec!r})", self._shared(moment, spec), line)
 
     def _python(self, operation: str, code: str, line: int) -> Value:
         return write_operation(self.out, operation, [Value("int", code)], "str", line)
 
-    def _shared(self, moment: Value, node: ast.Call) -> str:
-        """Return code for a time at which a method has the same result: the start of the minute, if a
+    def _shared(self, moment: Value, form: str) -> str:
+        """Return code for a time that has the same string in a format: the start of the minute, if the
         format has no smaller parts."""
-        match node:
-            case ast.Call(
-                func=ast.Attribute(attr="strftime"), args=[ast.Constant(value=str() as form)]
-            ) if _OF_MINUTES.fullmatch(form):
-                return self.out.held(f"{moment.code} - {moment.code} % {_MINUTE}")
+        if _OF_MINUTES.fullmatch(form):
+            return self.out.held(f"{moment.code} - {moment.code} % {_MINUTE}")
         return moment.code
 
     def _is_creation(self, node: ast.Call) -> bool:
