@@ -65,6 +65,7 @@ class ListColumn:
         self.used = np.zeros(1, np.int64)
         """Number of elements of `values` that lists have occupied."""
         self._enough = _FEW
+        """Number of occupied elements above which unused ones are released."""
         self.reset()
 
     def reset(self) -> None:
@@ -153,7 +154,7 @@ class ListColumn:
         return [keys[slot] for slot in slots.tolist()]
 
     def _compact(self) -> None:
-        """Release the elements that lists have left."""
+        """Release the elements that no list contains any more."""
         slots = np.flatnonzero(self.lengths)
         lengths = self.lengths[slots]
         ends = np.cumsum(lengths)
