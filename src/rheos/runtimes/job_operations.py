@@ -557,7 +557,8 @@ JOB_OPERATIONS: Operations = (
 
 
 def answer_type(operation: type[JobOperation[Any]]) -> Any:
-    """Return the type of the operation's answer, which its handler declares."""
+    """Return the type of the operation's answer, which its handler declares. Raise TypeError if it does
+    not."""
     from rheos.core.metrics.event_log import JobEvent
     from rheos.core.metrics.history_files import HistoryView
     from rheos.core.metrics.model import MetricsReport
@@ -577,8 +578,14 @@ def answer_type(operation: type[JobOperation[Any]]) -> Any:
         ViewInfo,
         ViewPage,
     )
-    handler = operation.carry_out if issubclass(operation, DriverOperation) else operation.of_job
-    return get_type_hints(handler, localns={answer.__name__: answer for answer in answers})["return"]
+    handler: Any = operation.of_job
+    if issubclass(operation, DriverOperation):
+        handler = operation.of_stored if issubclass(operation, _StoredRead) else operation.carry_out
+    names = {each.__name__: each for each in answers} | {"ViewReader": Any}
+    answer = get_type_hints(handler, localns=names)["return"]
+    if isinstance(answer, TypeVar):
+        raise TypeError(f"{operation.__name__} does not declare the type of its answer")
+    return answer
 
 
 class JobMethods(HintedObject):

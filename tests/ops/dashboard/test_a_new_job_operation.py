@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import pytest
@@ -28,6 +28,7 @@ from rheos.runtimes.job_operations import JOB_OPERATIONS, JobMethods, SavepointA
 from rheos.runtimes.operation_contract import (
     EVERYWHERE,
     Argument,
+    DrivenJob,
     DriverOperation,
     JobOperation,
     Role,
@@ -37,6 +38,8 @@ from rheos.runtimes.operation_contract import (
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from tests.cli.stand_ins import StandIn
 from tests.ops.dashboard.conftest import OPERATOR, VIEWER, Asking
+
+T = TypeVar("T")
 
 FILES_OF_A_NEW_OPERATION = ("runtimes/job_operations.py", "runtimes/driver/master.py")
 """The table with the operation's class, and the method that the class calls."""
@@ -205,6 +208,17 @@ def test_each_operation_declares_answer_arguments_and_summary(
     assert set(arguments_of(operation)) == {field.name for field in msgspec.structs.fields(operation)}
     assert summary(operation)
     assert [each.name for each in JOB_OPERATIONS].count(operation.name) == 1
+
+
+def test_an_answer_without_a_declaration_is_refused() -> None:
+    class Undeclared(DriverOperation[T], frozen=True):
+        name = "undeclared"
+
+        def carry_out(self, job: DrivenJob) -> T:
+            raise NotImplementedError
+
+    with pytest.raises(TypeError, match="Undeclared does not declare the type of its answer"):
+        answer_type(Undeclared)
 
 
 def test_a_field_without_a_declaration_is_refused() -> None:
