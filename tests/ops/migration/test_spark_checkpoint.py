@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from rheos.core.errors import CheckpointError, ConfigurationError
+from rheos.ops.migration import spark_checkpoint
 from rheos.ops.migration.positions import KafkaOffsets, ReadFiles
 from rheos.ops.migration.spark_checkpoint import read_checkpoint
+from rheos.runtimes.host.stores import LocalStore
 
 
 def write(folder: Path, path: str, *lines: Any, version: str = "v1") -> None:
@@ -81,3 +83,13 @@ def test_damaged_logs_are_named(folder: Path, text: str, problem: str) -> None:
     with pytest.raises(CheckpointError, match=problem) as caught:
         read_checkpoint(str(folder))
     assert "commits/1" in str(caught.value)
+
+
+def test_a_large_log_is_refused_before_it_is_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "offsets/1").write_text("v1\n" + " " * 100)
+    monkeypatch.setattr(spark_checkpoint, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(LocalStore, "get", lambda store, path: pytest.fail(f"{path} is read"))
+    with pytest.raises(CheckpointError, match="it has 103 bytes, more than 100"):
+        read_checkpoint(str(folder))

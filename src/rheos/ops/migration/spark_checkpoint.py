@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import msgspec
 
+from rheos.connectors.files.listing import size_of
 from rheos.connectors.urls import absolute
 from rheos.core.errors import CheckpointError, ConfigurationError
 from rheos.core.protocol.ports import Store
@@ -155,12 +156,13 @@ class _Logs:
 
     def lines(self, path: str) -> list[str]:
         """Return the lines after that of the version, at least one."""
+        size = size_of(f"{self.folder}/{path}")
+        if size is not None and size > MAX_FILE_BYTES:
+            raise self.damaged(path, f"it has {size} bytes, more than {MAX_FILE_BYTES}")
         try:
             data = self.store.get(path)
         except OSError as error:
             raise CheckpointError(f"{self.folder}/{path} cannot be read: {error}") from error
-        if len(data) > MAX_FILE_BYTES:
-            raise self.damaged(path, f"it has {len(data)} bytes, more than {MAX_FILE_BYTES}")
         try:
             version, *lines = data.decode().splitlines()
         except (UnicodeDecodeError, ValueError):
