@@ -105,6 +105,14 @@ def test_wrong_look_ups_are_refused(name: str, keys: str, at: str | None, messag
         job.features(FeatureRequest(features=name, keys=keys, at=at))
 
 
+def test_a_key_in_two_forms_is_refused() -> None:
+    reads = rh.query(published()).features("last")
+    with pytest.raises(ConfigurationError, match="both by position and by name"):
+        reads.get("u1", user="u2")
+    with pytest.raises(ConfigurationError, match="cannot be a key"):
+        reads.get_many([object()])
+
+
 def test_a_view_without_terms_has_no_features() -> None:
     env = rh.Environment(2, max_parallelism=16, runtime=Started())
     source = rh.generator(purchases, count=ROWS, rate_per_s=1000, splits=1)

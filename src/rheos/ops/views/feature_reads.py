@@ -6,13 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-import msgspec
-
-from rheos.core.errors import ConfigurationError
-from rheos.core.protocol.plain_values import plain_value
-from rheos.core.safe_strings import shown
 from rheos.core.site import located_at_call
 from rheos.ops.views.view_rows import ViewRows
+from rheos.ops.views.written_keys import chosen_key, written_keys
 from rheos.runtimes.views.answers import FeatureRequest, ViewPage
 
 
@@ -53,7 +49,7 @@ class FeatureReads:
             ConfigurationError: The job has no such features, or the key does not fit.
             CheckpointError: The job has no checkpoint yet.
         """
-        found = self._asked([named if named else list(key)], at)
+        found = self._asked([chosen_key(key, named)], at)
         row: dict[str, Any] = found.table.to_pylist()[0]
         return row
 
@@ -82,24 +78,8 @@ class FeatureReads:
         return self._asked(list(keys), at)
 
     def _asked(self, keys: list[Any], at: datetime | None) -> ViewRows:
-        try:
-            written = msgspec.json.encode([_plain(key) for key in keys]).decode()
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(
-                f"{shown(keys)} cannot be keys: {error}",
-                hint="pass numbers, strings, times, dates, decimals, booleans or bytes",
-            ) from error
         moment = None if at is None else at.isoformat()
         page = self._source.features(
-            FeatureRequest(features=self.name, keys=written, at=moment, arrow=True)
+            FeatureRequest(features=self.name, keys=written_keys(keys), at=moment, arrow=True)
         )
         return ViewRows(page.table, page.checkpoint, page.completed)
-
-
-def _plain(key: Any) -> Any:
-    """Return a key as JSON: an object by column, or an array of the values."""
-    if isinstance(key, Mapping):
-        return {name: plain_value(value) for name, value in key.items()}
-    if isinstance(key, list | tuple):
-        return [plain_value(value) for value in key]
-    return [plain_value(key)]

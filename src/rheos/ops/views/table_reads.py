@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-import msgspec
 import pyarrow as pa
 
 from rheos.core.errors import CheckpointError, ConfigurationError
-from rheos.core.protocol.plain_values import plain_value
-from rheos.core.safe_strings import shown
 from rheos.core.site import located_at_call
 from rheos.ops.views.view_rows import MAX_SCAN_ROWS, ViewRows
+from rheos.ops.views.written_keys import chosen_key, written_key
 from rheos.runtimes.views.answers import MAX_PAGE_ROWS, FeatureRequest, ViewInfo, ViewPage, ViewRequest
 
 T = TypeVar("T")
@@ -67,20 +65,7 @@ class JobTable:
                 column.
             CheckpointError: The job has no checkpoint yet.
         """
-        if key and named:
-            raise ConfigurationError(
-                "a key is passed both by position and by name", hint="pass all values by name"
-            )
-        values: Any = {name: plain_value(value) for name, value in named.items()}
-        if not named:
-            values = [plain_value(value) for value in key]
-        try:
-            written = msgspec.json.encode(values).decode()
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(
-                f"{shown(named or key)} cannot be a key: {error}",
-                hint="pass numbers, strings, times, dates, decimals, booleans or bytes",
-            ) from error
+        written = written_key(chosen_key(key, named))
         return _rows(self._page(key=written, columns=columns))
 
     @located_at_call
