@@ -33,6 +33,8 @@ WALL_TIME = {
     "ops/dashboard/access.py": "times of audit entries, for display",
     "ops/dashboard/served_jobs.py": "the time of the answer, for display",
     "ops/debugging/replica.py": "the time of a checkpoint, to which virtual time is set",
+    "ops/debugging/sink_path.py": "the time of a replay, to which virtual time is set",
+    "ops/lineage/traced_run.py": "the virtual time of a replay, which a test repeats",
     "runtimes/driver/master.py": "times of log entries and metrics, for display",
     "runtimes/views/feature_answers.py": "the age of values, which have event times",
     "runtimes/host/io.py": "the clock itself",

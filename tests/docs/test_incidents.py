@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -38,15 +39,20 @@ def write(name: str, rows: list[tuple[str, int, int]]) -> None:
     )
 
 
-@pytest.fixture
-def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Run the job over the first rows, and let it fail by a later one."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
+def run_program(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Run the job of the page over the first rows."""
+    patch.chdir(folder)
+    patch.setenv("RHEOS_HOME", str(folder / "home"))
     [program] = [step.code for step in steps(PAGE) if step.file == "payments.py"]
     Path("payments.py").write_text(program)
     write("1", FIRST)
     run_job("payments.py", interval_ms=None)
+
+
+@pytest.fixture
+def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Run the job over the first rows, and let it fail by a later one."""
+    run_program(tmp_path, monkeypatch)
     write("2", LATER)
     error = UserFunctionError(
         "ValueError: an account exceeds its limit",
@@ -85,15 +91,22 @@ def without_times(text: str) -> str:
     return re.sub(r'(start|clock)=".*?"', r"\1=...", text)
 
 
+def shown_test(argument: str) -> str:
+    """Return the test on the page that has the argument."""
+    [shown] = [
+        step.code for step in steps(PAGE) if "check_incident(" in step.code and argument in step.code
+    ]
+    return shown
+
+
 @pytest.mark.usefixtures("failed")
 def test_a_failed_job_is_reproduced_as_the_page_shows() -> None:
-    [(command, output)] = BLOCK.findall(PAGE.read_text())
+    command, output = BLOCK.findall(PAGE.read_text())[0]
     done = CliRunner().invoke(app, command.split()[1:])
     assert done.exit_code == 0, done.output
     assert done.stdout == output
     text = Path("tests/test_limit.py").read_text()
-    [shown] = [step.code for step in steps(PAGE) if "check_incident(" in step.code]
-    assert without_times(shown) in without_times(text)
+    assert without_times(shown_test("operator=")) in without_times(text)
     with pytest.raises(RheosError, match=r"payments.py:\d+: operator 'process\(Account\)': ValueError"):
         run_test("tests/test_limit.py")
     # The test follows the program, and never replaces a file.
@@ -119,6 +132,26 @@ def test_a_wrong_row_becomes_a_test() -> None:
     assert refused.exit_code == 2
     assert "'450' is not a JSON object" in refused.stderr
     assert not Path("tests/other.py").exists()
+
+
+def test_a_wrong_row_of_a_sink_becomes_a_test_as_the_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_program(tmp_path, monkeypatch)
+    capsys.readouterr()
+    command, output = BLOCK.findall(PAGE.read_text())[1]
+    words = shlex.split(command)
+    where = ["--checkpoint-dir", "kept", "--against", "payments.py", "--from-start"]
+    done = CliRunner().invoke(app, [words[1], "orders", *words[3:], *where])
+    assert done.exit_code == 0, done.output
+    assert done.stdout == output
+    text = Path("tests/test_balance.py").read_text()
+    assert without_times(shown_test("sink=")) in without_times(text)
+    with pytest.raises(AssertionError, match=r"sink 'out' receives DE-17,350 and does not receive"):
+        run_test("tests/test_balance.py")
+    mended = Path("payments.py").read_text().replace("+= payment.cents", "+= abs(payment.cents)")
+    Path("payments.py").write_text(mended)
+    run_test("tests/test_balance.py")
 
 
 @pytest.mark.usefixtures("failed")

@@ -1,8 +1,9 @@
-"""`rheos debug --as-test` and `rheos reproduce`: tests of incidents."""
+"""`rheos debug --as-test`, `rheos why --as-test` and `rheos reproduce`: tests of incidents."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,47 @@ from rheos.cli.why_not import key_columns
 from rheos.core.errors import ConfigurationError
 from rheos.ops.debugging.debugging import debug
 from rheos.ops.debugging.failed_job import failed_job
-from rheos.testing.incident_file import IncidentTest, incident_test
+from rheos.ops.lineage.why_query import WhyQuestion
+from rheos.testing.incident_file import incident_test
+from rheos.testing.recorded_incident import RecordedIncident, incident_of_key, incident_of_row
+
+
+@dataclass(frozen=True)
+class IncidentOutput:
+    """The file of a test, and what the test contains."""
+
+    file: Path
+    expected: str | None = None
+    """Right values of the wrong row, as JSON."""
+    pseudonyms: bool = False
+    keep: Collection[str] = ()
+    """Columns without pseudonyms."""
+
+    def check(self) -> None:
+        """Raise ConfigurationError if the test cannot be written, before anything is read."""
+        if self.file.exists():
+            raise ConfigurationError(
+                f"{self.file} exists", hint="name a file that does not exist yet: --as-test"
+            )
+        if self.expected is not None:
+            row_fields(self.expected)
+
+    def write(self, recorded: RecordedIncident) -> None:
+        """Search for the smallest test, and write it. Raise ConfigurationError."""
+        test = incident_test(
+            recorded,
+            self.file,
+            expected=None if self.expected is None else row_fields(self.expected),
+            pseudonyms=self.pseudonyms,
+            keep=self.keep,
+        )
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.open("x") as out:
+            out.write(test.text)
+        say(test.symptom)
+        few = "are needed" if test.is_smallest else "are left; the search for fewer was ended"
+        say(f"{test.rows:,} of {test.rows_before:,} rows {few}")
+        say(f"wrote {self.file}: pytest {self.file} fails until the program is mended")
 
 
 def write_incident(
@@ -25,14 +66,12 @@ def write_incident(
     until: str | None,
     against: Path | None,
     checkpoint_dir: str | None,
-    file: Path,
     result: str | None,
-    pseudonyms: bool,
-    keep: Collection[str],
+    form: IncidentOutput,
 ) -> int:
-    """Write the test of an incident; return the exit code."""
+    """Write the test of an incident of one key; return the exit code."""
     try:
-        _check_new(file)
+        form.check()
         wanted = None if result is None else row_fields(result)
         debugged = debug(
             job,
@@ -43,8 +82,7 @@ def write_incident(
             against=against,
             checkpoint_dir=checkpoint_dir,
         )
-        test = incident_test(debugged, file, result=wanted, pseudonyms=pseudonyms, keep=keep)
-        _write(test, file)
+        form.write(incident_of_key(debugged, wanted))
     except (Exception, KeyboardInterrupt) as error:
         return report(error)
     return 0
@@ -56,13 +94,11 @@ def write_reproduction(
     from_: str,
     against: Path | None,
     checkpoint_dir: str | None,
-    file: Path,
-    pseudonyms: bool,
-    keep: Collection[str],
+    form: IncidentOutput,
 ) -> int:
     """Write the test of the error that ended a job; return the exit code."""
     try:
-        _check_new(file)
+        form.check()
         failed = failed_job(job)
         debugged = debug(
             failed.job.job,
@@ -72,25 +108,39 @@ def write_reproduction(
             against=against,
             checkpoint_dir=checkpoint_dir or failed.job.checkpoint_dir,
         )
-        test = incident_test(debugged, file, must_fail=True, pseudonyms=pseudonyms, keep=keep)
-        _write(test, file)
+        form.write(incident_of_key(debugged, must_fail=True))
     except (Exception, KeyboardInterrupt) as error:
         return report(error)
     return 0
 
 
-def _check_new(file: Path) -> None:
-    if file.exists():
-        raise ConfigurationError(
-            f"{file} exists", hint="name a file that does not exist yet: --as-test"
+def write_row_test(
+    job: str,
+    *,
+    sink: str,
+    row: str,
+    for_: str | None,
+    against: Path | None,
+    checkpoint_dir: str | None,
+    from_savepoint: str | None,
+    from_start: bool,
+    form: IncidentOutput,
+) -> int:
+    """Write the test of a wrong row of a sink; return the exit code."""
+    try:
+        form.check()
+        question = WhyQuestion(
+            job,
+            sink,
+            row_fields(row),
+            most=1,
+            for_=for_,
+            against=against,
+            checkpoint_dir=checkpoint_dir,
+            from_savepoint=from_savepoint,
+            from_start=from_start,
         )
-
-
-def _write(test: IncidentTest, file: Path) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("x") as out:
-        out.write(test.text)
-    say(test.symptom)
-    few = "are needed" if test.is_smallest else "are left; the search for fewer was ended"
-    say(f"{test.rows:,} of {test.rows_before:,} rows {few}")
-    say(f"wrote {file}: pytest {file} fails until the program is mended")
+        form.write(incident_of_row(question))
+    except (Exception, KeyboardInterrupt) as error:
+        return report(error)
+    return 0

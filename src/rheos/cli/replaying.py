@@ -54,12 +54,22 @@ AsTest = Annotated[
 ]
 Anonymise = Annotated[
     bool,
-    typer.Option("--anonymise", help="In the test, replace strings, bytes and numbers by others."),
+    typer.Option(
+        "--anonymise", help="In the test, replace strings, bytes, numbers and dates by others."
+    ),
 ]
 Keep = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMNS", help="Columns whose values are not replaced: kind,at.", show_default=False
+    ),
+]
+Expect = Annotated[
+    str | None,
+    typer.Option(
+        metavar="JSON",
+        help="""With --as-test: right values of the wrong row: '{"amount": 7}'.""",
+        show_default="the test only rejects the wrong row",
     ),
 ]
 JobDirectory = Annotated[
@@ -187,6 +197,7 @@ def debug(
             show_default="the error, or else the last row",
         ),
     ] = None,
+    expect: Expect = None,
     anonymise: Anonymise = False,
     keep: Keep = None,
     json: Json = False,
@@ -194,7 +205,7 @@ def debug(
     """Replay one key of a job on this machine, step by step. The replay takes the key's state from a
     checkpoint, and reads its rows from there on. The job itself is not affected."""
     from rheos.cli.debug import debug_job
-    from rheos.cli.incidents import write_incident
+    from rheos.cli.incidents import IncidentOutput, write_incident
 
     if as_test is not None:
         code = write_incident(
@@ -205,10 +216,8 @@ def debug(
             until=until,
             against=against,
             checkpoint_dir=checkpoint_dir,
-            file=as_test,
             result=result,
-            pseudonyms=anonymise,
-            keep=_columns(keep),
+            form=IncidentOutput(as_test, expect, anonymise, _columns(keep)),
         )
         raise typer.Exit(code)
 
@@ -247,16 +256,14 @@ def reproduce(
 ) -> None:
     """Write a test with the fewest rows that make a job fail. The rows are read from the sources again,
     from a checkpoint on."""
-    from rheos.cli.incidents import write_reproduction
+    from rheos.cli.incidents import IncidentOutput, write_reproduction
 
     code = write_reproduction(
         job,
         from_=from_,
         against=against,
         checkpoint_dir=checkpoint_dir,
-        file=as_test,
-        pseudonyms=anonymise,
-        keep=_columns(keep),
+        form=IncidentOutput(as_test, None, anonymise, _columns(keep)),
     )
     raise typer.Exit(code)
 
@@ -284,12 +291,31 @@ def why(
     from_start: Annotated[
         bool, typer.Option("--from-start", help="Read all input from its beginning.")
     ] = False,
+    as_test: AsTest = None,
+    expect: Expect = None,
+    anonymise: Anonymise = False,
+    keep: Keep = None,
     json: Json = False,
 ) -> None:
     """Explain why a job emitted a row. Prints the operators that the row passed, the input rows that
     led to it, and the windows and timers that fired. The program runs again alongside the job, which
     is not affected."""
+    from rheos.cli.incidents import IncidentOutput, write_row_test
     from rheos.cli.why import show_why
+
+    if as_test is not None:
+        code = write_row_test(
+            job,
+            sink=sink,
+            row=row,
+            for_=for_,
+            against=against,
+            checkpoint_dir=checkpoint_dir,
+            from_savepoint=from_savepoint,
+            from_start=from_start,
+            form=IncidentOutput(as_test, expect, anonymise, _columns(keep)),
+        )
+        raise typer.Exit(code)
 
     code = show_why(
         job,

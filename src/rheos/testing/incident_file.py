@@ -1,4 +1,4 @@
-"""Writes the incident of a debugged key as a file for pytest: `incident_test`."""
+"""Writes a recorded incident as a file for pytest: `incident_test`."""
 
 from __future__ import annotations
 
@@ -8,34 +8,33 @@ import re
 import textwrap
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import Any
+from typing import Any, assert_never
 
 import pyarrow as pa
 
 from rheos.core.errors import ConfigurationError, RheosError
-from rheos.core.protocol.elements import HIDDEN_PREFIX, Batch
-from rheos.core.state.keys import Key
+from rheos.core.operators.sink import SinkSpec
 from rheos.ops.control.started_program import StartedProgram
-from rheos.ops.debugging.debugged_key import KeyOfOperator
-from rheos.ops.debugging.debugging import Debugged
-from rheos.ops.debugging.deliveries import Delivery, Rows, pieces
+from rheos.ops.debugging.call_watcher import GivenRow
+from rheos.ops.debugging.deliveries import Rows
 from rheos.ops.debugging.incident import (
     DeliveryResult,
     EmittedRow,
     Incident,
     RaisedError,
-    Symptom,
-    incident_of,
     smallest,
 )
-from rheos.ops.debugging.pseudonyms import Pseudonyms
+from rheos.ops.debugging.program_part import KeyPart
+from rheos.ops.debugging.sink_path import SinkPath
 from rheos.ops.forks.job_program import working_as
+from rheos.testing.incident_pseudonyms import anonymous
 from rheos.testing.incident_timeline import IncidentTimeline, start_of
 from rheos.testing.incidents import encoded_state
+from rheos.testing.recorded_incident import RecordedIncident, row_in_types
 
 _LINE_CHARS = 88
 
@@ -51,31 +50,29 @@ class IncidentTest:
     rows: int
     """Number of rows that the test has."""
     rows_before: int
-    """Number of rows that had arrived at the operator for the key."""
+    """Number of rows that had arrived."""
     is_smallest: bool
     """Whether each row is needed; False if time was up."""
 
 
 def incident_test(
-    debugged: Debugged,
+    recorded: RecordedIncident,
     file: Path,
     *,
-    result: Mapping[str, Any] | None = None,
-    must_fail: bool = False,
+    expected: Mapping[str, Any] | None = None,
     pseudonyms: bool = False,
     keep: Collection[str] = (),
     within_s: float = 60.0,
     random: Random | None = None,
 ) -> IncidentTest:
-    """Return a test with the fewest rows that lead to an error or a result of a debugged key.
+    """Return a test with the fewest rows that lead to the error or the wrong row of an incident.
 
     Args:
-        debugged: The key.
+        recorded: The incident.
         file: The file that the test will be written to. The program is named relative to it.
-        result: Some columns of the wrong row. If None, the error that ended the replay is wrong, or the
-            last row that the operator emitted.
-        must_fail: Whether only an error counts.
-        pseudonyms: Whether to replace strings, bytes and numbers.
+        expected: Right values of some columns of the wrong row. The test then also demands the right
+            row.
+        pseudonyms: Whether to replace strings, bytes, numbers and dates.
         keep: Columns whose values are not replaced.
         within_s: Time after which the search for a smaller test ends, in seconds.
         random: Source of the other values; by default one that cannot be guessed.
@@ -84,231 +81,176 @@ def incident_test(
         The test. It has been run: it fails.
 
     Raises:
-        ConfigurationError: The replay has no such result; or the result depends on values that were to
-            be replaced, or that a test cannot express.
+        ConfigurationError: The result depends on values that were to be replaced, or that a test cannot
+            express; or the expected row is not another one.
     """
-    origin = debugged.origin
-    with working_as(origin.started):
-        rows = [piece for each in origin.delivered.deliveries for piece in pieces(each)]
-        found = incident_of(origin.plan, origin.keyed, origin.begins, rows, EmittedRow({}, ""))
-        found = _with_symptom(found, result, must_fail)
-        if not found.shows():
-            raise ConfigurationError(
-                "the result does not occur again when the key's rows are replayed alone",
-                site=debugged.site,
-                operator=debugged.name,
-                hint="see `rheos debug --trace` for the reasons why a replay may differ",
-            )
+    with working_as(recorded.started):
+        incident = recorded.incident
+        right = _right_values(incident, expected)
         deadline = time.monotonic() + within_s
-        few = smallest(found, lambda: time.monotonic() > deadline, stateless=pseudonyms)
+        few = smallest(incident, lambda: time.monotonic() > deadline, stateless=pseudonyms)
         is_smallest = time.monotonic() <= deadline
         if pseudonyms:
-            few = _anonymous(few, keep, random or SystemRandom())
+            few = anonymous(few, keep, random or SystemRandom(), is_smallest=is_smallest)
+            _check_unchanged(incident, few, right)
         given = list(few.run())
-        text, symptom = _text(few, given, origin.started, file, rows_before=debugged.rows)
-    count = sum(isinstance(each, Rows) for each in few.deliveries)
-    return IncidentTest(text, symptom, count, debugged.rows, is_smallest)
+        count = sum(isinstance(each, Rows) for each in few.deliveries)
+        heading = _Heading.of(few, given)
+        text = "".join(_lines(few, given, heading, recorded, file, right, count))
+    return IncidentTest(text, heading.symptom, count, recorded.rows, is_smallest)
 
 
-def _with_symptom(incident: Incident, result: Mapping[str, Any] | None, must_fail: bool) -> Incident:
-    """Return the incident with its error, or its last row with these values."""
-    given = list(incident.run())
-    symptom: Symptom | None = None
-    for each in given:
-        for row in () if must_fail else each.rows:
-            if result is None or result.items() <= row.row.items():
-                symptom = EmittedRow(row.row, row.output)
-        if each.error is not None and result is None:
-            symptom = RaisedError.of(each.error)
-    if symptom is None:
-        planned = incident.keyed.planned
-        what = "emitted no row" if result is None else f"emitted no row with {json.dumps(dict(result))}"
+# --- the right row ------------------------------------------------------------------------------------
+
+
+def _right_values(incident: Incident, expected: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the expected values in the types of the columns."""
+    if expected is None:
+        return None
+    planned, symptom = incident.part.planned, incident.symptom
+    if not isinstance(symptom, EmittedRow):
         raise ConfigurationError(
-            f"in this replay the operator raised no error and {what}",
+            "the operator fails instead of emitting a wrong row, so no row can be expected",
             site=planned.site,
             operator=planned.name,
-            hint="replay more with --from an earlier checkpoint; `rheos debug --trace` prints the rows",
+            hint="leave out --expect, or name the wrong row: --result",
         )
-    return replace(incident, symptom=symptom)
-
-
-# --- pseudonyms ---------------------------------------------------------------------------------------
-
-
-def _anonymous(incident: Incident, keep: Collection[str], random: Random) -> Incident:
-    planned = incident.keyed.planned
-    if incident.begins.state:
+    right = row_in_types(incident.part, symptom.output, expected)
+    if right.items() <= symptom.row.items():
         raise ConfigurationError(
-            "the result depends on the key's state in the checkpoint, which cannot be anonymised",
+            f"the row already has the expected values {json.dumps(dict(expected))}",
             site=planned.site,
             operator=planned.name,
-            hint="begin at an earlier checkpoint, before the first row of the key: --from",
+            hint="name the right values, which the wrong row does not have: --expect",
         )
-    columns = list(dict.fromkeys(name for port in planned.ports for name in _values_of(port.schema)))
-    if unknown := sorted(set(keep) - set(columns)):
+    return right
+
+
+def _check_unchanged(before: Incident, after: Incident, right: Mapping[str, Any] | None) -> None:
+    """Check that pseudonyms have not changed the values that are wrong."""
+    if right is None:
+        return
+    assert isinstance(before.symptom, EmittedRow)
+    assert isinstance(after.symptom, EmittedRow)
+    old, new = before.symptom.row, after.symptom.row
+    if changed := [name for name in right if old[name] != new[name]]:
+        planned = before.part.planned
         raise ConfigurationError(
-            f"no input of the operator has the column {unknown[0]!r}",
+            f"the expected value of {', '.join(changed)} belongs to the original input: from other "
+            "values the program computes another result",
             site=planned.site,
             operator=planned.name,
-            hint=f"its columns are {', '.join(columns)}",
+            hint="keep the columns from which it is computed with --keep; or leave out --expect, and "
+            "write the right row into the test yourself: wanted=[...]",
         )
-    changed = _replaced(incident, set(columns) - set(keep), random)
-    if changed is not None:
-        return changed
-    # Collect the columns that together do not change the result. The others matter.
-    free: set[str] = set()
-    for name in columns:
-        if name not in keep and _replaced(incident, {*free, name}, random) is not None:
-            free.add(name)
-    needed = [name for name in columns if name not in free]
-    raise ConfigurationError(
-        f"the result depends on the values of {', '.join(needed)}, so they cannot be replaced",
-        site=planned.site,
-        operator=planned.name,
-        hint=f"keep them if they are not confidential: --keep {','.join(needed)}",
-    )
-
-
-def _replaced(incident: Incident, columns: Collection[str], random: Random) -> Incident | None:
-    """Return the incident with other values in these columns; None if it no longer occurs."""
-    values = []
-    for each in incident.deliveries:
-        if isinstance(each, Rows):
-            for name in columns:
-                if name in each.batch.schema.names:
-                    column = each.batch.column(name)
-                    values.append((column[0].as_py(), column.type))
-    pseudonyms = Pseudonyms(values, random)
-    deliveries = tuple(_with_pseudonyms(each, columns, pseudonyms) for each in incident.deliveries)
-    keyed = KeyOfOperator(incident.keyed.planned, _key(incident.keyed, columns, pseudonyms))
-    place = _place(incident, list(incident.run()))
-    other = replace(incident, keyed=keyed, deliveries=deliveries)
-    given = list(other.run())
-    if place is None:
-        return other if other.shows() else None
-    delivery, number = place
-    if len(given) <= delivery or len(given[delivery].rows) <= number:
-        return None
-    row = given[delivery].rows[number]
-    assert isinstance(incident.symptom, EmittedRow)
-    if row.output != incident.symptom.output:
-        return None
-    return replace(other, symptom=EmittedRow(row.row, row.output))
-
-
-def _place(incident: Incident, given: Sequence[DeliveryResult]) -> tuple[int, int] | None:
-    """Return the delivery that led to the wrong row, and the row's number; None for an error."""
-    if not isinstance(incident.symptom, EmittedRow):
-        return None
-    for delivery, each in enumerate(given):
-        for number, row in enumerate(each.rows):
-            if incident.is_shown_by(DeliveryResult([row], None)):
-                return delivery, number
-    raise AssertionError("an incident shows its symptom")
-
-
-def _values_of(schema: pa.Schema) -> Iterator[str]:
-    return (name for name in schema.names if not name.startswith(HIDDEN_PREFIX))
-
-
-def _with_pseudonyms(delivery: Delivery, columns: Collection[str], pseudonyms: Pseudonyms) -> Delivery:
-    if not isinstance(delivery, Rows):
-        return delivery
-    batch: Batch = delivery.batch
-    arrays = [
-        pa.array([pseudonyms.of(batch.column(field.name)[0].as_py())], field.type)
-        if field.name in columns
-        else batch.column(field.name)
-        for field in batch.schema
-    ]
-    return replace(delivery, batch=pa.RecordBatch.from_arrays(arrays, schema=batch.schema))
-
-
-def _key(keyed: KeyOfOperator, columns: Collection[str], pseudonyms: Pseudonyms) -> Key:
-    def part(name: str, value: Any) -> Any:
-        try:
-            return pseudonyms.of(value) if name in columns else value
-        except KeyError:
-            return value  # No row of it is left.
-
-    parts = tuple(part(name, value) for name, value in keyed.values.items())
-    return parts[0] if len(parts) == 1 else parts
 
 
 # --- the file -----------------------------------------------------------------------------------------
 
 
-def _text(
+@dataclass(frozen=True)
+class _Heading:
+    symptom: str
+    """The wrong result as a sentence."""
+    name: str
+    """The wrong result as words for the name of a function."""
+
+    @staticmethod
+    def of(incident: Incident, given: Sequence[DeliveryResult]) -> _Heading:
+        part, error = incident.part, given[-1].error if given else None
+        match incident.symptom:
+            case RaisedError(kind=kind):
+                what = error.what if isinstance(error, RheosError) else kind
+                return _Heading(f"{part.label} fails: {what}", f"{part.planned.id} raises {kind}")
+            case EmittedRow(row, _):
+                shown = ", ".join(f"{name}={value!r}" for name, value in row.items())
+                of = part.planned.name if isinstance(part, SinkPath) else part.planned.id
+                return _Heading(f"{part.label} {part.verbs[0]} {shown}", f"row of {of}")
+            case _:
+                assert_never(incident.symptom)
+
+
+def _lines(
+    incident: Incident,
+    given: Sequence[DeliveryResult],
+    heading: _Heading,
+    recorded: RecordedIncident,
+    file: Path,
+    right: Mapping[str, Any] | None,
+    count: int,
+) -> Iterator[str]:
+    """Yield the lines of the file."""
+    needed = f"{count} of {recorded.rows} rows are needed for it"
+    first = textwrap.fill(f"{heading.symptom}.", _LINE_CHARS)
+    first = first.replace("\\", "\\\\").replace('"""', "'''")
+    yield f'"""{first}\n\n{needed if count < recorded.rows else "All rows count"}. '
+    yield 'The test fails until the program is mended.\n"""\n\nfrom rheos import testing\n\n\n'
+    name = re.sub(r"\W+", "_", heading.name).strip("_").lower()[:60]
+    yield f"def test_{name}() -> None:\n    testing.check_incident(\n"
+    for each in _arguments(incident, given, recorded.started, file, right):
+        yield f"        {each}{'' if '  # ' in each.splitlines()[-1] else ','}\n"
+    yield "    )\n"
+
+
+def _arguments(
     incident: Incident,
     given: Sequence[DeliveryResult],
     started: StartedProgram,
     file: Path,
-    *,
-    rows_before: int,
-) -> tuple[str, str]:
-    """Return the content of the file, and what is wrong."""
-    planned = incident.keyed.planned
-    start = start_of(incident.deliveries, incident.begins.clock_ms)
-    notation = IncidentTimeline(planned, start)
-    clock = datetime.fromtimestamp(incident.begins.clock_ms / 1000, UTC)
-    here = file.resolve().parent
-    program = Path(os.path.relpath(started.file, here)).as_posix()
-    timeline = "".join(f"            {line}\n" for line in notation.lines(incident.deliveries))
-    arguments = [
-        _quoted(program),
-        f"operator={_quoted(planned.id)}",
-        f"key={_literal(incident.keyed.values) if incident.keyed.columns else None}",
-        f'timeline=r"""\n{timeline}        """',
-        f"start={_quoted(start.isoformat())}",
-        f"clock={_quoted(clock.isoformat())}",
-    ]
-    state = {name: list(tables) for name, tables in incident.begins.state.items()}
-    state = {name: tables for name, tables in state.items() if any(each.num_rows for each in tables)}
+    right: Mapping[str, Any] | None,
+) -> Iterator[str]:
+    """Yield the arguments of `check_incident` as Python code."""
+    here, part = file.resolve().parent, incident.part
+    yield _quoted(Path(os.path.relpath(started.file, here)).as_posix())
+    state: Mapping[str, Sequence[pa.Table]] = {}
+    match part:
+        case KeyPart(keyed=keyed, begins=begins):
+            clock_ms, groups = begins.clock_ms, begins.groups
+            state = {name: list(tables) for name, tables in begins.state.items()}
+            state = {name: of for name, of in state.items() if any(each.num_rows for each in of)}
+            yield f"operator={_quoted(keyed.planned.id)}"
+            if keyed.columns:
+                yield f"key={_literal(keyed.values)}"
+        case SinkPath(sink=sink):
+            clock_ms, groups = part.clock_ms, 0
+            sinks = [each.name for each in part.plan.operators() if isinstance(each.spec, SinkSpec)]
+            yield f"sink={_quoted(sink.name if sinks.count(sink.name) == 1 else sink.id)}"
+        case _:
+            raise AssertionError(f"no argument of a test describes {part!r}")
+    start = start_of(incident.deliveries, clock_ms)
+    notation = IncidentTimeline(part, start)
+    timeline = "".join(f"            {line}\n" for line in _steps(incident, given, notation))
+    yield f'timeline=r"""\n{timeline}        """'
+    yield f"start={_quoted(start.isoformat())}"
+    yield f"clock={_quoted(datetime.fromtimestamp(clock_ms / 1000, UTC).isoformat())}"
     if state:
-        arguments += [
-            f"state={{\n{''.join(_state_lines(state))}        }}",
-            f"groups={incident.begins.groups}",
-        ]
-    symptom, problem = _symptom(incident, given, notation)
+        yield f"state={{\n{''.join(_state_lines(state))}        }}"
+        yield f"groups={groups}"
     if isinstance(incident.symptom, EmittedRow):
-        row = incident.symptom
-        text = notation.output_row(next(r for g in given for r in g.rows if _is(incident, r)))
-        arguments.append(f"unwanted=[{_quoted(text)}],  # wanted=[...] also checks the right rows")
-        assert row.output == incident.symptom.output
-    arguments += _started(started, here)
-    called = "".join(f"        {each}{'' if '  # ' in each else ','}\n" for each in arguments)
-    count = sum(isinstance(each, Rows) for each in incident.deliveries)
-    name = re.sub(r"\W+", "_", problem).strip("_").lower()[:60]
-    heading = textwrap.fill(f"{symptom}.", _LINE_CHARS).replace("\\", "\\\\").replace('"""', "'''")
-    rows = (
-        f"{count} of {rows_before} rows are needed for it" if count < rows_before else "All rows count"
-    )
-    return (
-        f'"""{heading}\n\n{rows}. The test fails until the program is mended.\n"""\n\n'
-        "from rheos import testing\n\n\n"
-        f"def test_{name}() -> None:\n    testing.check_incident(\n{called}    )\n",
-        symptom,
-    )
+        row = GivenRow(dict(incident.symptom.row), incident.symptom.output)
+        unwanted = f"unwanted=[{_quoted(notation.output_row(row))}]"
+        if right is None:
+            yield f"{unwanted},  # wanted=[...] also checks the right rows"
+        else:
+            yield unwanted
+            good = GivenRow({**row.row, **right}, row.output)
+            yield f"wanted=[{_quoted(notation.output_row(good))}]"
+    yield from _started(started, here)
 
 
-def _is(incident: Incident, row: Any) -> bool:
-    return incident.is_shown_by(DeliveryResult([row], None))
-
-
-def _symptom(
+def _steps(
     incident: Incident, given: Sequence[DeliveryResult], notation: IncidentTimeline
-) -> tuple[str, str]:
-    """Return what is wrong, as a sentence and as words for a name."""
-    planned = incident.keyed.planned
-    of = f"operator {planned.name!r}"
-    error: RheosError | None = given[-1].error if given else None
-    match incident.symptom:
-        case RaisedError(kind=kind):
-            what = error.what if error is not None else kind
-            return f"{of} fails: {what}", f"{planned.id} raises {kind}"
-        case EmittedRow(row, _):
-            shown = ", ".join(f"{name}={value!r}" for name, value in row.items())
-            return f"{of} emits {shown}", f"row of {planned.id}"
+) -> Iterator[str]:
+    """Yield the lines of the timeline, and mark the step that leads to the wrong result."""
+    results = iter(given)
+    is_marked = False
+    for line in notation.lines(incident.deliveries):
+        result = None if line.startswith("~") else next(results, None)
+        if is_marked or result is None or not incident.is_shown_by(result):
+            yield line
+        else:
+            is_marked = True
+            yield f"{line}  # leads to the {'error' if result.error is not None else 'wrong row'}"
 
 
 def _literal(values: Mapping[str, Any]) -> str:

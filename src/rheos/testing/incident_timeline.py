@@ -1,12 +1,13 @@
-"""Timelines of incidents: what arrives at one operator, one step on each line.
+"""Timelines of incidents: what arrives at a part of a program, one step on each line.
 
-    ada,500@10s       a row: its values, and after `@` its event time if the operator uses event time
-    w20s              the watermark of the operator advances; later rows see it
+    ada,500@10s       a row: its values, and after `@` its event time if there is one
+    w20s              the watermark of the operator, or of all sources, advances; later rows see it
     ~15s              later rows see this watermark, as of a slower split; `~none`: none yet
     end               the input ends
 
-Rows of an operator with several inputs name theirs, from `in0` on: `in1:eu,5@0s`. Rows of a side output
-name it: `big:7`. `rheos.testing.notation` describes values and distances.
+Rows of an operator with several inputs name theirs, from `in0` on: `in1:eu,5@0s`. With several sources,
+rows name their source: `orders:ada,5@0s`. Rows of a side output name it: `big:7`. The module
+`rheos.testing.notation` describes values and distances.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from typing import Any, assert_never
 import pyarrow as pa
 
 from rheos.core.errors import ConfigurationError, ProgramError
-from rheos.core.operators.contract import OutputType
-from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import (
     MAX_TIMESTAMP_MS,
     MIN_TIMESTAMP_MS,
@@ -28,12 +27,12 @@ from rheos.core.protocol.elements import (
     TS,
     WM,
     Batch,
-    visible,
 )
 from rheos.core.protocol.shown_rows import rows_values
 from rheos.ops.debugging.call_watcher import GivenRow
 from rheos.ops.debugging.deliveries import Delivery, Rows, WatermarkAdvance
 from rheos.ops.debugging.incident import row_watermark_ms, with_watermark
+from rheos.ops.debugging.program_part import ProgramPart
 from rheos.testing.notation import distance_ms, row_of, shown_distance, shown_row_of, tokens
 
 _END, _NONE = "end", "none"
@@ -41,16 +40,16 @@ _TIMES = {TS, WM, SWM, SPLIT}
 
 
 class IncidentTimeline:
-    """The notation of one operator's rows.
+    """The notation of the rows of one part of a program.
 
     Args:
-        planned: The operator.
+        part: The part.
         start: The time from which distances are counted.
     """
 
-    def __init__(self, planned: PlannedOperator, start: datetime) -> None:
-        self._ports = [port.schema for port in planned.ports]
-        self._outputs: Mapping[str, OutputType] = planned.outputs
+    def __init__(self, part: ProgramPart, start: datetime) -> None:
+        self._inputs = part.inputs
+        self._outputs: Mapping[str, pa.Schema] = part.outputs
         self._start = start
         self._start_ms = round(start.timestamp() * 1000)
 
@@ -74,8 +73,8 @@ class IncidentTimeline:
         return lines
 
     def output_row(self, given: GivenRow) -> str:
-        """Return a row that the operator emitted."""
-        schema = visible(self._outputs[given.output].schema)
+        """Return a row that the part emitted."""
+        schema = self._outputs[given.output]
         text = shown_row_of(given.row, schema, self._start)
         return f"{given.output}:{text}" if given.output else text
 
@@ -100,7 +99,7 @@ class IncidentTimeline:
 
     def _row(self, rows: Rows) -> str:
         schema = rows.batch.schema
-        name = f"in{rows.port}:" if len(self._ports) > 1 else ""
+        name = f"{name}:" if (name := self._inputs[rows.port].name) else ""
         shown = _shown_columns(schema)
         values = shown_row_of(rows.batch.to_pylist()[0], shown, self._start) if shown.names else ""
         if not name and (
@@ -151,7 +150,7 @@ class IncidentTimeline:
     def _output_row(self, text: str) -> GivenRow:
         name, colon, rest = text.partition(":")
         output, rest = (name, rest) if colon and name and name in self._outputs else ("", text)
-        schema = visible(self._outputs[output].schema)
+        schema = self._outputs[output]
         (row,) = rows_values(_batch(row_of(rest, schema, self._start), schema))
         return GivenRow(row, output)
 
@@ -169,15 +168,16 @@ class IncidentTimeline:
 
     def _read_row(self, step: str, reached_ms: int) -> Rows:
         port, text = 0, step
-        if len(self._ports) > 1:
+        if len(self._inputs) > 1:
             name, _, text = step.partition(":")
-            if not name.removeprefix("in").isdigit() or int(name[2:]) >= len(self._ports):
+            names = [input.name for input in self._inputs]
+            if name not in names:
                 raise ProgramError(
                     f"{step!r} does not name its input",
-                    hint=f"put in0 to in{len(self._ports) - 1} before it: in0:{step}",
+                    hint=f"put one of {', '.join(names)} before it: {names[0]}:{step}",
                 )
-            port = int(name[2:])
-        schema = self._ports[port]
+            port = names.index(name)
+        schema = self._inputs[port].schema
         values: dict[str, Any] = {}
         if TS in schema.names:
             text, at, time = text.rpartition("@")

@@ -1,5 +1,5 @@
-"""Tests of incidents: rows that led to an error or a wrong result, as `rheos debug --as-test` writes
-them."""
+"""Tests of incidents: rows that led to an error or a wrong result, as the option `--as-test` of
+`rheos debug` and `rheos why` writes them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from rheos.ops.control.started_program import StartedProgram
 from rheos.ops.debugging.call_watcher import GivenRow
 from rheos.ops.debugging.debugged_key import chosen
 from rheos.ops.debugging.incident import DeliveryResult, EmittedRow, Incident
+from rheos.ops.debugging.program_part import KeyPart, ProgramPart
 from rheos.ops.debugging.replica import KeyBeginning
-from rheos.ops.forks.job_program import planned, working_as
+from rheos.ops.debugging.sink_path import SinkPath
+from rheos.ops.forks.job_program import planned, sink_of, working_as
 from rheos.testing.incident_timeline import IncidentTimeline
 
 _JOB = JobId("incident")
@@ -31,8 +33,9 @@ _MAX_STATE_BYTES = 1 << 28
 def check_incident(
     program: str,
     *,
-    operator: str,
-    key: Any,
+    operator: str | None = None,
+    key: Any = None,
+    sink: str | None = None,
     timeline: str,
     start: str,
     clock: str | None = None,
@@ -44,7 +47,8 @@ def check_incident(
     parameters: Mapping[str, str] | None = None,
     folder: str | None = None,
 ) -> None:
-    """Run one operator of a program over the rows of an incident. Sources and sinks are not opened.
+    """Run a part of a program over the rows of an incident: one operator for one key, or everything
+    from the sources to one sink. Sources and sinks are not opened.
 
     ```python
     def test_total() -> None:
@@ -60,16 +64,18 @@ def check_incident(
 
     Args:
         program: the file of the job, relative to the test's.
-        operator: id or name of the operator.
+        operator: id or name of the operator; None if `sink` is passed.
         key: value of the key by column.
-        timeline: rows and watermarks that arrive at the operator, in the notation of the module
-            `rheos.testing.incident_timeline`.
+        sink: id or name of the sink whose rows are checked. The timeline then contains the rows of the
+            sources.
+        timeline: rows and watermarks that arrive at the operator or from the sources, in the notation
+            of the module `rheos.testing.incident_timeline`.
         start: time from which distances in the timeline are counted.
         clock: wall-clock time that functions see; `start` by default.
         state: state of the key at the beginning, as `encoded_state` returns it.
         groups: number of key groups of that state; those of the program by default.
-        unwanted: rows that the operator must not emit.
-        wanted: rows that it must emit.
+        unwanted: rows that the operator must not emit, or that must not arrive at the sink.
+        wanted: rows that the operator must emit, or that must arrive at the sink.
         arguments: command-line arguments of the program.
         parameters: job parameters of the program.
         folder: working directory of the program, relative to the test's; by default the program's own.
@@ -77,7 +83,8 @@ def check_incident(
     Raises:
         AssertionError: An unwanted row was emitted, or a wanted one was not.
         RheosError: The operator failed.
-        ProgramError: The timeline or a row cannot be parsed.
+        ProgramError: The timeline or a row cannot be parsed, or not exactly one of `operator` and
+            `sink` is passed.
     """
     site = call_site()
     here = Path(site.file).resolve().parent
@@ -90,33 +97,42 @@ def check_incident(
         digest="",
     )
     with located(site), working_as(started):
+        if (operator is None) == (sink is None):
+            raise ProgramError(
+                "a test of an incident runs one operator or the path to one sink",
+                hint="pass either operator= or sink=",
+            )
         plan = planned(started)
-        keyed = chosen(plan, operator, key)
         begin = _moment(start)
-        notation = IncidentTimeline(keyed.planned, begin)
-        begins = KeyBeginning(
-            _JOB,
-            groups or plan.max_parallelism,
-            round((begin if clock is None else _moment(clock)).timestamp() * 1000),
-            {name: [_decoded(each) for each in tables] for name, tables in (state or {}).items()},
-        )
+        clock_ms = round((begin if clock is None else _moment(clock)).timestamp() * 1000)
+        part: ProgramPart
+        if sink is not None:
+            part = SinkPath(plan, sink_of(plan, sink, "the program"), clock_ms)
+        else:
+            tables = {name: [_decoded(each) for each in of] for name, of in (state or {}).items()}
+            begins = KeyBeginning(_JOB, groups or plan.max_parallelism, clock_ms, tables)
+            part = KeyPart(plan, chosen(plan, operator, key), begins)
+        notation = IncidentTimeline(part, begin)
         deliveries = tuple(notation.deliveries(timeline))
-        incident = Incident(plan, keyed, begins, deliveries, EmittedRow({}, ""))
+        incident = Incident(part, deliveries, EmittedRow({}, ""))
         absent, present = notation.output_rows(wanted), notation.output_rows(unwanted)
         given = list(incident.run())
     if given and given[-1].error is not None:
         raise given[-1].error
     faults = [
-        *(f"emits {notation.output_row(row)}" for row in present if _is_in(incident, row, given)),
         *(
-            f"does not emit {notation.output_row(row)}"
+            f"{part.verbs[0]} {notation.output_row(row)}"
+            for row in present
+            if _is_in(incident, row, given)
+        ),
+        *(
+            f"{part.verbs[1]} {notation.output_row(row)}"
             for row in absent
             if not _is_in(incident, row, given)
         ),
     ]
     if faults:
-        planned_operator = keyed.planned
-        what = f"{planned_operator.site}: operator {planned_operator.name!r} " + " and ".join(faults)
+        what = f"{part.planned.site}: {part.label} " + " and ".join(faults)
         raise AssertionError("\n".join([what, "", "as it ran:", *_ran(notation, incident, given)]))
 
 

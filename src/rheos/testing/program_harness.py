@@ -14,7 +14,7 @@ with testing.Harness(per_user, {"user": str}) as harness:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,14 +27,14 @@ from rheos.connectors.collection import collection, table_of
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.restored_state import restored_state
 from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
-from rheos.core.connectors.contract import Committer, Pending, Sink, SinkContext, SinkWriter, Split
+from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ProgramError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.watermark import Watermark
 from rheos.core.known_names import names_hint
-from rheos.core.operators.contract import Operator, OperatorContext, Out, OutputType, StartedWork
-from rheos.core.operators.source import EndOfInput, Read, SourceOperator, SourceSpec
+from rheos.core.operators.contract import Operator, OutputType, StartedWork
+from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, PlannedOperator
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, TS, WM, Batch
@@ -46,6 +46,7 @@ from rheos.core.task.plan_driver import PlanDriver
 from rheos.core.task.tree import OperatorTree
 from rheos.core.times import epoch_ms
 from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.fed_source import FedSource
 from rheos.runtimes.simulated.io import InstantIo
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.testing.harness import whole_rows_plan
@@ -340,7 +341,7 @@ class Harness:
             batch_rows=_BATCH_ROWS,
             program=self._plan.context,
         )
-        self._fed: dict[str, _FedSource] = {}
+        self._fed: dict[str, FedSource] = {}
         self._driver = PlanDriver(
             self._plan,
             attempt=Attempt(self._attempt),
@@ -357,7 +358,7 @@ class Harness:
         ctx = self._contexts.of(planned)
         if not isinstance(planned.spec, SourceSpec):
             return planned.spec.operator(ctx)
-        fed = self._fed[planned.name] = _FedSource(ctx, planned.spec, ())
+        fed = self._fed[planned.name] = FedSource(ctx, planned.spec)
         return fed
 
     def _wait_for(self, begun: StartedWork) -> None:
@@ -444,27 +445,6 @@ def _stream(
     watermark = None if on is None else Watermark.monotonic(on=on)
     rows = collection(schema.empty_table(), record)
     return env.from_source(rows, watermark=watermark, name=name)
-
-
-class _FedSource(SourceOperator):
-    """A source whose rows and event time the test provides."""
-
-    def __init__(self, ctx: OperatorContext, spec: SourceSpec, splits: Sequence[Split]) -> None:
-        super().__init__(ctx, spec, splits)
-        self.rows: list[Batch] = []
-        self.watermark_ms = MIN_TIMESTAMP_MS
-        self.has_ended = False
-
-    def poll(self, max_rows: int) -> Read:
-        if self.rows:
-            return [Out(self.rows.pop(0))]
-        return EndOfInput() if self.has_ended else Pending(None)
-
-    def watermark(self) -> int:
-        return self.watermark_ms
-
-    def idle(self) -> bool:
-        return False
 
 
 class _TakenRows:

@@ -17,6 +17,7 @@ import rheos as rh
 from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.protocol.state_config import Backend
 from rheos.testing.incident_file import IncidentTest, incident_test
+from rheos.testing.recorded_incident import incident_of_key
 from tests.ops.debugging.jobs import PROGRAM, run_job, write_input
 
 FAULTY = PROGRAM.replace(
@@ -51,12 +52,16 @@ def kept(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch) ->
 
 
 def written(
-    operator: str = "sessions", key: str = "ada", first: int | None = None, **given: Any
+    operator: str = "sessions",
+    key: str = "ada",
+    first: int | None = None,
+    result: dict[str, Any] | None = None,
+    **given: Any,
 ) -> IncidentTest:
     found = rh.debug(
         "orders", key, operator=operator, checkpoint_dir="kept", against="job.py", from_checkpoint=first
     )
-    return incident_test(found, Path("tests/test_incident.py"), **given)
+    return incident_test(incident_of_key(found, result), Path("tests/test_incident.py"), **given)
 
 
 def run_test(test: IncidentTest, program: str) -> None:

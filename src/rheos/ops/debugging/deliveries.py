@@ -118,7 +118,7 @@ def delivered(
             return replace(planned, spec=others[planned.id])
         if planned.id in before or planned.spec.loop_capacity is not None:
             return planned
-        return replace(planned, spec=_without_rows(planned.spec))
+        return replace(planned, spec=without_rows(planned.spec))
 
     chains = [
         replace(chain, operators=tuple(changed(planned) for planned in chain.operators))
@@ -139,7 +139,7 @@ def delivered(
     return DeliveredBatch(taken.deliveries, error)
 
 
-def _without_rows(spec: OperatorSpec) -> OperatorSpec:
+def without_rows(spec: OperatorSpec) -> OperatorSpec:
     """Return the spec that replaces an operator which is not upstream. Loops stay, so rows iterate."""
     if isinstance(spec, SourceSpec):
         source = TapedSource(spec.source, Tape(()))

@@ -1,13 +1,12 @@
-"""An incident: what arrived at one operator for one key, and the error or the row to which it led.
+"""An incident: what arrived at a part of a program, and the error or the row to which it led.
 
 It runs again in this process, without the job, its sources and its checkpoints.
 """
 
 from __future__ import annotations
 
-import contextlib
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, assert_never
@@ -17,14 +16,12 @@ import pyarrow as pa
 
 import rheos
 from rheos.core.errors import RheosError, unexpected
-from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SPLIT, SWM, WM, Batch
 from rheos.core.protocol.shown_rows import rows_values
 from rheos.ops.debugging.call_watcher import GivenRow
-from rheos.ops.debugging.debugged_key import KeyOfOperator
-from rheos.ops.debugging.deliveries import Delivery, Rows, WatermarkAdvance, deliver, pieces
+from rheos.ops.debugging.deliveries import Delivery, Rows, WatermarkAdvance, pieces
 from rheos.ops.debugging.minimising import minimised
-from rheos.ops.debugging.replica import KeyBeginning, Replica
+from rheos.ops.debugging.program_part import ProgramPart
 
 _READABLE = 30
 """Number of rows that a reader can survey."""
@@ -51,7 +48,7 @@ class RaisedError:
 
 @dataclass(frozen=True)
 class EmittedRow:
-    """A row that the operator emitted."""
+    """A row that the part of the program emitted."""
 
     row: Mapping[str, Any]
     output: str
@@ -71,24 +68,22 @@ class DeliveryResult:
 
 @dataclass(frozen=True)
 class Incident:
-    """Rows that arrive at an operator for a key, and the wrong result to which they lead."""
+    """Rows that arrive at a part of a program, and the wrong result to which they lead."""
 
-    plan: PhysicalPlan
-    keyed: KeyOfOperator
-    begins: KeyBeginning
+    part: ProgramPart
     deliveries: tuple[Delivery, ...]
     """Rows one by one, and watermarks."""
     symptom: Symptom
 
     def run(self) -> Iterator[DeliveryResult]:
-        """Run the operator, and yield what each delivery led to, up to the first error."""
-        planned = self.keyed.planned
-        with contextlib.closing(Replica(self.keyed, self.plan, self.begins)) as replica:
+        """Run the part, and yield what each delivery led to, up to the first error."""
+        planned = self.part.planned
+        with self.part.running() as deliver:
             for delivery in self.deliveries:
                 rows: list[GivenRow] = []
                 error: RheosError | None = None
                 try:
-                    for out in deliver(replica.operator, delivery):
+                    for out in deliver(delivery):
                         rows += (GivenRow(row, out.tag) for row in rows_values(out.batch))
                 except RheosError as raised:
                     error = raised.located(site=planned.site, operator=planned.name)
@@ -114,16 +109,10 @@ class Incident:
                 assert_never(self.symptom)
 
 
-def incident_of(
-    plan: PhysicalPlan,
-    keyed: KeyOfOperator,
-    begins: KeyBeginning,
-    deliveries: Sequence[Delivery],
-    symptom: Symptom,
-) -> Incident:
+def incident_of(part: ProgramPart, deliveries: Sequence[Delivery], symptom: Symptom) -> Incident:
     """Return an incident with the rows one by one, as if all were from one split and none in flight."""
     alone = [piece for delivery in deliveries for piece in pieces(delivery)]
-    return Incident(plan, keyed, begins, tuple(map(_of_one_split, alone)), symptom)
+    return Incident(part, tuple(map(_of_one_split, alone)), symptom)
 
 
 def smallest(
@@ -140,8 +129,8 @@ def smallest(
         Each of its rows is needed, unless time was up. It begins without state if a reader can then
         still survey the rows. Where possible, a row sees the watermark that the operator has reached.
     """
-    without_state = replace(incident, begins=replace(incident.begins, state={}))
-    if not any(map(_has_rows, incident.begins.state.values())):
+    without_state = replace(incident, part=incident.part.stateless())
+    if not incident.part.has_state:
         return _few(without_state, is_over)
     found = _few(without_state, is_over) if without_state.shows() else None
     if found is not None and (stateless or len(found.deliveries) <= _READABLE):
@@ -150,17 +139,20 @@ def smallest(
     return other if found is None or len(other.deliveries) < len(found.deliveries) else found
 
 
-def _has_rows(tables: Iterable[pa.Table]) -> bool:
-    return any(table.num_rows for table in tables)
-
-
 def _few(incident: Incident, is_over: Callable[[], bool]) -> Incident:
+    def simple(some: Sequence[Delivery]) -> Incident:
+        return replace(incident, deliveries=tuple(_seeing_the_operators_watermark(some)))
+
     kept = minimised(
         incident.deliveries, lambda some: replace(incident, deliveries=tuple(some)).shows(), is_over
     )
-    few = replace(incident, deliveries=tuple(kept))
-    simple = replace(few, deliveries=tuple(_seeing_the_operators_watermark(few.deliveries)))
-    return simple if simple.shows() else few
+    if simple(kept).shows():
+        return simple(kept)
+    # A reader understands watermarks that advance more easily than rows of a slower split.
+    risen = list(_advancing_to_each_row(kept))
+    if simple(risen).shows():
+        return simple(minimised(risen, lambda some: simple(some).shows(), is_over))
+    return replace(incident, deliveries=tuple(kept))
 
 
 def row_watermark_ms(rows: Batch) -> int:
@@ -184,6 +176,21 @@ def _of_one_split(delivery: Delivery) -> Delivery:
     if isinstance(delivery, WatermarkAdvance):
         return delivery
     return Rows(delivery.port, with_watermark(delivery.batch, row_watermark_ms(delivery.batch)), False)
+
+
+def _advancing_to_each_row(deliveries: Sequence[Delivery]) -> Iterator[Delivery]:
+    """Yield the deliveries, and before a row that sees a higher watermark the advance to it."""
+    reached_ms = MIN_TIMESTAMP_MS
+    for delivery in deliveries:
+        seen_ms = (
+            delivery.watermark_ms
+            if isinstance(delivery, WatermarkAdvance)
+            else row_watermark_ms(delivery.batch)
+        )
+        if isinstance(delivery, Rows) and seen_ms > reached_ms:
+            yield WatermarkAdvance(seen_ms)
+        reached_ms = max(reached_ms, seen_ms)
+        yield delivery
 
 
 def _seeing_the_operators_watermark(deliveries: Sequence[Delivery]) -> Iterator[Delivery]:

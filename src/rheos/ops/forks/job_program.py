@@ -16,7 +16,8 @@ from rheos.api.program_file import planned_program
 from rheos.connectors.urls import absolute
 from rheos.core.checkpoint.checkpoint_copies import CopiedCheckpoint, copied_savepoint
 from rheos.core.errors import ConfigurationError
-from rheos.core.plan.physical import PhysicalPlan
+from rheos.core.operators.sink import SinkSpec
+from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.ports import Store
 from rheos.ops.control.job_list import stored_job
@@ -106,6 +107,26 @@ def planned(program: StartedProgram) -> PhysicalPlan:
     """Return the plan of a program. Called in its working directory."""
     settings = Overrides(parameters=program.parameters)
     return planned_program(Path(program.file), program.arguments, settings)
+
+
+def sink_of(plan: PhysicalPlan, sink: str, owner: str) -> PlannedOperator:
+    """Return the sink with that id, or the only one with that name. `owner` is the job or program in
+    the message. Raise ConfigurationError if the sink does not exist, or if several have the name."""
+    sinks = [each for each in plan.operators() if isinstance(each.spec, SinkSpec)]
+    fitting = [each for each in sinks if sink == each.id] or [
+        each for each in sinks if sink == each.name
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise ConfigurationError(
+            f"{owner} has {len(fitting)} sinks {sink!r}",
+            hint=f"pass the id of one: {', '.join(each.id for each in fitting)}",
+        )
+    raise ConfigurationError(
+        f"{owner} has no sink {sink!r}",
+        hint=f"its sinks are {', '.join(each.name for each in sinks)}",
+    )
 
 
 @contextlib.contextmanager

@@ -98,14 +98,7 @@ class Answers:
 
     def explained(self, number: int) -> ExplainedRow:
         """Return the explanation of the row with that number in the ledger, which a sink received."""
-        reasons: dict[int, Reason] = {}
-        todo = [number]
-        while todo:
-            one = todo.pop()
-            if one not in reasons:
-                row = self._ledger.rows[one]
-                reasons[one] = self._watched[row.place].rule.reason(one, row)
-                todo += reasons[one].rows
+        reasons = self._reasons(number)
         by_place: defaultdict[int, list[int]] = defaultdict(list)
         for one in sorted(reasons):
             by_place[self._ledger.rows[one].place].append(one)
@@ -121,6 +114,25 @@ class Answers:
                 if isinstance(row.detail, SplitPlace)
             ],
         )
+
+    def input_rows(self, number: int) -> list[int]:
+        """Return the numbers of the source rows that led to the row with that number."""
+        rows = self._ledger.rows
+        return [
+            one for one in sorted(self._reasons(number)) if isinstance(rows[one].detail, SplitPlace)
+        ]
+
+    def _reasons(self, number: int) -> dict[int, Reason]:
+        """Return the reason of the row, and of all rows that led to it, by their numbers."""
+        reasons: dict[int, Reason] = {}
+        todo = [number]
+        while todo:
+            one = todo.pop()
+            if one not in reasons:
+                row = self._ledger.rows[one]
+                reasons[one] = self._watched[row.place].rule.reason(one, row)
+                todo += reasons[one].rows
+        return reasons
 
     def _planned(self, place: int) -> PlannedOperator:
         return self._watched[place].rule.planned

@@ -93,9 +93,22 @@ class TracedArrival:
     """Watermark of the operator at the arrival."""
 
 
+@dataclass(frozen=True, slots=True)
+class SourceTime:
+    """The event time that a source has reached."""
+
+    before: int
+    """Number of the first row that any operator emitted after this."""
+    place: int
+    watermark_ms: int | None
+    """Watermark of the source; None while it is idle."""
+
+
 class Ledger:
     def __init__(self) -> None:
         self.rows: list[TracedRow] = []
+        self.times: list[SourceTime] = []
+        """Changes of the sources' event time, in order."""
         self._arrivals: dict[int, list[TracedArrival]] = {}
         self.late: set[tuple[int, int]] = set()
         """Pairs of an operator and a row that was late for it."""
@@ -141,6 +154,10 @@ class Ledger:
         """Record the arrival of a row at an operator."""
         arrival = TracedArrival(row, port, len(self.rows), reached_ms)
         self._arrivals.setdefault(place, []).append(arrival)
+
+    def reached(self, place: int, watermark_ms: int | None) -> None:
+        """Record the event time of a source after it was polled."""
+        self.times.append(SourceTime(len(self.rows), place, watermark_ms))
 
     def arrivals(self, place: int) -> Sequence[TracedArrival]:
         """Return the arrivals at an operator, in their order."""

@@ -31,7 +31,7 @@ from rheos.core.operators.event_times import event_times
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
-from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch
 from rheos.core.protocol.ids import ChainId, JobId, OperatorId
 from rheos.core.task.in_flight_rows import InFlight
 from rheos.core.task.outputs import Outputs
@@ -165,7 +165,14 @@ class TracedRun(TapedRun):
         self._tapes = tapes
         self._trees: dict[ChainId, TracedTree] = {}
         self._reads: dict[ChainId, _Read] = {}
+        self._times_ms: dict[ChainId, int | None] = {}
+        """Event time of each source that the ledger has; None while it is idle."""
         super().__init__(job, plan, beginning, _ROWS_AT_ONCE)
+
+    @property
+    def clock_ms(self) -> int:
+        """Wall-clock time that functions see at the end of the run."""
+        return self._clock.now_ms()
 
     def run(self) -> None:
         """Read all tapes to their ends; the source with the lowest event time reads next. Raise the
@@ -183,7 +190,17 @@ class TracedRun(TapedRun):
         self._reads[source].has_ended = False
         more = super().read(source)
         self.ledger.passed_on()
+        self._note_time(source)
         return more
+
+    def _note_time(self, source: ChainId) -> None:
+        time = self._trees[source].times[0]
+        reached_ms = None if time.idle else time.watermark_ms
+        if self._driver.sources[source].ended:
+            reached_ms = MAX_TIMESTAMP_MS
+        if self._times_ms.get(source, MIN_TIMESTAMP_MS) != reached_ms:
+            self._times_ms[source] = reached_ms
+            self.ledger.reached(self.operators[self._trees[source].chain.operators[0].id], reached_ms)
 
     def _delivers(self, batch: Batch) -> None:
         self.ledger.delivers(batch)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +17,21 @@ import pyarrow as pa
 
 from rheos.connectors.urls import absolute
 from rheos.core.checkpoint.checkpoint_copies import CopiedCheckpoint, kept_checkpoints
-from rheos.core.errors import ConfigurationError
-from rheos.core.operators.sink import SinkSpec
+from rheos.core.errors import ConfigurationError, Site
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.elements import visible
 from rheos.core.protocol.ids import JobId
+from rheos.ops.control.started_program import StartedProgram
 from rheos.ops.forks.input import CheckpointInput, state_of
-from rheos.ops.forks.job_program import JobProgram, job_program, planned, savepoint_of, working_as
+from rheos.ops.forks.job_program import (
+    JobProgram,
+    job_program,
+    planned,
+    savepoint_of,
+    sink_of,
+    working_as,
+)
 from rheos.ops.forks.reservations import Reservation, reservations
 from rheos.ops.forks.tape import Beginning, state_backend
 from rheos.ops.lineage.answer import Answers, ExplainedRow
@@ -104,28 +111,77 @@ def why(
         CheckpointError: The checkpoint does not fit the program.
         RheosError: An error of the program.
     """
-    if from_start and from_savepoint is not None:
+    question = WhyQuestion(
+        job, sink, row, most, for_, against, checkpoint_dir, from_savepoint, from_start
+    )
+    answer = next(traced_answers(question))
+    return answer.result
+
+
+@dataclass(frozen=True)
+class WhyQuestion:
+    """The arguments of `why`, which describes them."""
+
+    job: str
+    sink: str
+    row: Mapping[str, Any]
+    most: int = MOST_ROWS
+    for_: Duration | None = None
+    against: str | os.PathLike[str] | None = None
+    checkpoint_dir: str | None = None
+    from_savepoint: str | None = None
+    from_start: bool = False
+
+
+@dataclass(frozen=True)
+class TracedAnswer:
+    """The explanation of some rows, and the run that was traced for it."""
+
+    result: WhyResult
+    started: StartedProgram
+    plan: PhysicalPlan
+    sink: PlannedOperator
+    run: TracedRun
+    """The run, which is closed; its ledger has all rows."""
+    newest: int
+    """Number of the newest match in the ledger."""
+    input_rows: Sequence[int]
+    """Numbers of the source rows that led to it."""
+
+
+def traced_answers(question: WhyQuestion) -> Iterator[TracedAnswer]:
+    """Yield the answer from each beginning from which the program emits such a row, the newest first.
+    The caller takes as many as it needs: each one is a run. Raise the errors of `why`."""
+    if question.from_start and question.from_savepoint is not None:
         raise ConfigurationError(
             "--from-start and a savepoint exclude each other", hint="leave out one of them"
         )
-    length_ms = None if for_ is None else duration_ms(for_)
-    found = job_program(job, checkpoint_dir, against)
+    length_ms = None if question.for_ is None else duration_ms(question.for_)
+    found = job_program(question.job, question.checkpoint_dir, question.against)
     with working_as(found.started):
         plan = planned(found.started)
-        asked = _OutputQuery.of(plan, found.job, sink, row)
-        beginnings: Iterable[CopiedCheckpoint | None] = _beginnings(found, from_savepoint, from_start)
-        given = 0
-        for checkpoint in beginnings:
-            answer, given = _answer(found.job, plan, checkpoint, asked, length_ms, most)
-            if answer is not None:
-                return answer
-    raise ConfigurationError(
-        f"{asked.sink.site}: of the {given} rows that reach the sink {asked.name!r} from "
-        f"{_named(checkpoint)} on, none has {asked.shown}",
-        hint="check the spelling"
-        if from_start
-        else "it may be older: read all input, with --from-start, or pass an older savepoint",
-    )
+        asked = _OutputQuery.of(plan, found.job, question.sink, question.row)
+    beginnings = _beginnings(found, question.from_savepoint, question.from_start)
+    given, first, is_answered = 0, "the start", False
+    while True:
+        with working_as(found.started):
+            try:
+                checkpoint = next(beginnings)
+            except StopIteration:
+                break
+            first = _named(checkpoint)
+            answer, given = _answer(found, plan, checkpoint, asked, length_ms, question.most)
+        if answer is not None:
+            is_answered = True
+            yield answer
+    if not is_answered:
+        raise ConfigurationError(
+            f"{asked.sink.site}: of the {given} rows that reach the sink {asked.name!r} from "
+            f"{first} on, none has {asked.shown}",
+            hint="check the spelling"
+            if question.from_start
+            else "it may be older: read all input, with --from-start, or pass an older savepoint",
+        )
 
 
 def _beginnings(
@@ -160,29 +216,31 @@ class _OutputQuery:
 
     @staticmethod
     def of(plan: PhysicalPlan, job: JobId, sink: str, row: Mapping[str, Any]) -> _OutputQuery:
-        sinks = [each for each in plan.operators() if isinstance(each.spec, SinkSpec)]
-        fitting = [each for each in sinks if sink == each.id] or [
-            each for each in sinks if sink == each.name
-        ]
-        if len(fitting) != 1:
-            several = bool(fitting)
-            what = f"has {len(fitting)} sinks" if several else "has no sink"
-            named = ", ".join(str(each.id if several else each.name) for each in fitting or sinks)
-            raise ConfigurationError(
-                f"the job {job!r} {what} {sink!r}",
-                hint=f"pass the id of one: {named}" if several else f"its sinks are {named}",
-            )
-        [one] = fitting
+        one = sink_of(plan, sink, f"the job {job!r}")
         columns = visible(one.ports[0].schema)
-        values = {name: _value(one, columns, name, value) for name, value in row.items()}
+        owner = f"the sink {one.name!r}"
+        values = {
+            name: column_value(columns, name, value, owner, one.site) for name, value in row.items()
+        }
         return _OutputQuery(one, sink, values)
 
 
-def _value(sink: PlannedOperator, columns: pa.Schema, name: str, value: Any) -> Any:
-    """Return the value in the column's type. Raise ConfigurationError if the column cannot have it."""
+def column_value(columns: pa.Schema, name: str, value: Any, owner: str, site: Site) -> Any:
+    """Return a value of JSON in the type of a column.
+
+    Args:
+        columns: The columns.
+        name: Name of one of them.
+        value: The value.
+        owner: Owner of the rows in the message: "the sink 'alerts'".
+        site: Line of the owner in the program.
+
+    Raises:
+        ConfigurationError: The column does not exist, or cannot have the value.
+    """
     if name not in columns.names:
         raise ConfigurationError(
-            f"{sink.site}: the rows of the sink {sink.name!r} have no column {name!r}",
+            f"{site}: the rows of {owner} have no column {name!r}",
             hint=f"they have {', '.join(columns.names)}",
         )
     kind = columns.field(name).type
@@ -194,8 +252,7 @@ def _value(sink: PlannedOperator, columns: pa.Schema, name: str, value: Any) -> 
         return pa.scalar(value).cast(kind).as_py()
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ConfigurationError(
-            f"{sink.site}: {value!r} is not a value of the column {name!r} of the sink "
-            f"{sink.name!r}, which is {kind}",
+            f"{site}: {value!r} is not a value of the column {name!r} of {owner}, which is {kind}",
             hint="write the value as JSON",
         ) from error
 
@@ -204,19 +261,19 @@ def _value(sink: PlannedOperator, columns: pa.Schema, name: str, value: Any) -> 
 
 
 def _answer(
-    job: JobId,
+    found: JobProgram,
     plan: PhysicalPlan,
     checkpoint: CopiedCheckpoint | None,
     asked: _OutputQuery,
     length_ms: int | None,
     most: int,
-) -> tuple[WhyResult | None, int]:
+) -> tuple[TracedAnswer | None, int]:
     """Return the answer, or None if no row matches; and the number of rows that the sink receives."""
     input = CheckpointInput(checkpoint, plan, length_ms)
     restored = {} if checkpoint is None else state_of(checkpoint)
     with scratch_folder(None) as folder:
         beginning = Beginning(restored, state_backend(checkpoint), folder)
-        replay = TracedRun(job, plan, input.tapes, beginning)
+        replay = TracedRun(found.job, plan, input.tapes, beginning)
         with contextlib.closing(replay):
             replay.run()
     ledger, place = replay.ledger, replay.operators[asked.sink.id]
@@ -238,5 +295,7 @@ def _answer(
     ]
     read = {source.name: input.tapes[source.id].rows for source, _ in sources(plan)}
     number = None if checkpoint is None else checkpoint.savepoint.entry.checkpoint
-    answer = WhyResult(job, asked.name, number, read, len(given), len(matches), rows, doubts)
-    return answer, len(given)
+    result = WhyResult(found.job, asked.name, number, read, len(given), len(matches), rows, doubts)
+    newest = matches[-1]
+    inputs = answers.input_rows(newest)
+    return TracedAnswer(result, found.started, plan, asked.sink, replay, newest, inputs), len(given)

@@ -1,0 +1,220 @@
+"""Incidents as they were recorded: what arrived at a key's operator (`rheos debug`), or came from the
+sources upstream of a sink (`rheos why`)."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any
+
+from rheos.core.errors import ConfigurationError
+from rheos.core.graph.nodes import MAIN
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS
+from rheos.core.protocol.shown_rows import rows_values
+from rheos.ops.control.started_program import StartedProgram
+from rheos.ops.debugging.debugging import Debugged
+from rheos.ops.debugging.deliveries import Delivery, Rows, WatermarkAdvance
+from rheos.ops.debugging.incident import EmittedRow, Incident, RaisedError, Symptom, incident_of
+from rheos.ops.debugging.program_part import KeyPart, ProgramPart
+from rheos.ops.debugging.sink_path import SinkPath
+from rheos.ops.forks.job_program import working_as
+from rheos.ops.lineage.answer import WayStep
+from rheos.ops.lineage.why_query import TracedAnswer, WhyQuestion, column_value, traced_answers
+
+
+@dataclass(frozen=True)
+class RecordedIncident:
+    """An incident of a job, with all rows that may have led to it."""
+
+    started: StartedProgram
+    incident: Incident
+    rows: int
+    """Number of rows that had arrived."""
+
+
+def row_in_types(part: ProgramPart, output: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return some fields of an output row, which the user wrote as JSON, in the types of the columns.
+
+    Raises:
+        ConfigurationError: The output has no such column, or the column cannot have the value.
+    """
+    columns, site = part.outputs[output], part.planned.site
+    owner = f"the {part.label}"
+    return {name: column_value(columns, name, value, owner, site) for name, value in row.items()}
+
+
+# --- one key of an operator -----------------------------------------------------------------------
+
+
+def incident_of_key(
+    debugged: Debugged, result: Mapping[str, Any] | None = None, *, must_fail: bool = False
+) -> RecordedIncident:
+    """Return the incident of a debugged key.
+
+    Args:
+        debugged: The key.
+        result: Some columns of the wrong row. If None, the error that ended the replay is wrong, or the
+            last row that the operator emitted.
+        must_fail: Whether only an error counts.
+
+    Raises:
+        ConfigurationError: The replay has no such result.
+    """
+    origin = debugged.origin
+    with working_as(origin.started):
+        part = KeyPart(origin.plan, origin.keyed, origin.begins)
+        found = incident_of(part, origin.delivered.deliveries, EmittedRow({}, ""))
+        found = _with_symptom(found, result, must_fail)
+        if not found.shows():
+            raise ConfigurationError(
+                "the result does not occur again when the key's rows are replayed alone",
+                site=debugged.site,
+                operator=debugged.name,
+                hint="see `rheos debug --trace` for the reasons why a replay may differ",
+            )
+    return RecordedIncident(origin.started, found, debugged.rows)
+
+
+def _with_symptom(incident: Incident, result: Mapping[str, Any] | None, must_fail: bool) -> Incident:
+    """Return the incident with its error, or its last row with these values."""
+    part = incident.part
+    wanted = {} if result is None else _by_output(part, result)
+    symptom: Symptom | None = None
+    for each in incident.run():
+        for row in () if must_fail else each.rows:
+            if result is None or wanted[row.output].items() <= row.row.items():
+                symptom = EmittedRow(row.row, row.output)
+        if each.error is not None and result is None:
+            symptom = RaisedError.of(each.error)
+    if symptom is None:
+        what = "emitted no row" if result is None else f"emitted no row with {json.dumps(dict(result))}"
+        raise ConfigurationError(
+            f"in this replay the operator raised no error and {what}",
+            site=part.planned.site,
+            operator=part.planned.name,
+            hint="replay more with --from an earlier checkpoint; `rheos debug --trace` prints the rows",
+        )
+    return replace(incident, symptom=symptom)
+
+
+def _by_output(part: ProgramPart, result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the fields in the types of each output that has them; other outputs get fields that no row
+    of theirs has."""
+    fitting = [tag for tag, columns in part.outputs.items() if set(result) <= set(columns.names)]
+    if not fitting:
+        row_in_types(part, next(iter(part.outputs)), result)  # It names the missing column.
+    typed = {tag: row_in_types(part, tag, result) for tag in fitting}
+    return {tag: typed.get(tag, dict(result)) for tag in part.outputs}
+
+
+# --- a row of a sink --------------------------------------------------------------------------------
+
+
+def incident_of_row(question: WhyQuestion) -> RecordedIncident:
+    """Return the incident of the newest row of a sink that matches.
+
+    It begins without state: at the newest checkpoint after which the rows of the sources alone lead to
+    the row.
+
+    Raises:
+        ConfigurationError: No row matches, or state of every checkpoint has contributed to it; or an
+            operator on its path needs an outside system. The errors of `why` are raised, too.
+    """
+    dependent: TracedAnswer | None = None
+    for answer in traced_answers(question):
+        with working_as(answer.started):
+            path = SinkPath(answer.plan, answer.sink, answer.run.clock_ms)
+            row = answer.run.ledger.rows[answer.newest]
+            (values,) = rows_values(row.batch.slice(row.at, 1))
+            symptom = EmittedRow(values, "")
+            everything = _source_deliveries(answer, path, None)
+            found = incident_of(path, _source_deliveries(answer, path, answer.input_rows), symptom)
+            if not found.shows():
+                # Rows that the explanation does not list may matter: those that advance event time.
+                found = incident_of(path, everything, symptom)
+            if found.shows():
+                rows = sum(each.batch.num_rows for each in everything if isinstance(each, Rows))
+                return RecordedIncident(answer.started, found, rows)
+        dependent = answer
+    assert dependent is not None, "an answer was found, or `traced_answers` raises"
+    raise _needs_state(dependent, question)
+
+
+def _needs_state(answer: TracedAnswer, question: WhyQuestion) -> ConfigurationError:
+    steps = answer.result.rows[0].steps
+    last = next((step for step in reversed(steps) if step.before), None)
+    if last is None:
+        return ConfigurationError(
+            "the row does not occur again when the rows of its sources are replayed alone",
+            site=answer.sink.site,
+            hint="the reservations that `rheos why` prints at its end may be the reason",
+        )
+    job, name = shlex.quote(question.job), shlex.quote(last.id)
+    return ConfigurationError(
+        f"state of {last.operator!r} in the checkpoint contributed to the row",
+        site=last.site,
+        hint=("" if question.from_start else "read all input with --from-start; or ")
+        + "make a test of one operator with its state: "
+        f"rheos debug {job} --operator {name} --key {_key_text(last)} --as-test FILE",
+    )
+
+
+def _key_text(step: WayStep) -> str:
+    keys = [firing.key for firing in step.firings if firing.key]
+    return (
+        shlex.quote(",".join(f"{name}={value}" for name, value in keys[-1].items())) if keys else "KEY"
+    )
+
+
+def _source_deliveries(
+    answer: TracedAnswer, path: SinkPath, only: Collection[int] | None
+) -> Sequence[Delivery]:
+    """Return what the sources had emitted when the row arrived, and the event time that all of them had
+    reached.
+
+    Args:
+        answer: The run in which it arrived.
+        path: The way from the sources.
+        only: Numbers of the rows to return; None: all.
+    """
+    ledger = answer.run.ledger
+    ports = {answer.run.operators[source.id]: port for port, source in enumerate(path.sources)}
+    timed = [place for place, port in ports.items() if TS in path.inputs[port].schema.names]
+    chosen = None if only is None else frozenset(only)
+    numbers = [
+        number for number, row in enumerate(ledger.rows) if row.place in ports and row.tag == MAIN
+    ]
+    after = next((number for number in numbers if number > answer.newest), len(ledger.rows))
+    events: list[tuple[int, int, Delivery]] = [
+        (number, 1, Rows(ports[row.place], row.batch.slice(row.at, 1), False))
+        for number in numbers
+        for row in [ledger.rows[number]]
+        if number < after and (chosen is None or number in chosen)
+    ]
+    reached: dict[int, int | None] = dict.fromkeys(timed or ports, MIN_TIMESTAMP_MS)
+    for time in ledger.times:
+        if time.before <= after and time.place in reached:
+            reached[time.place] = time.watermark_ms
+            active = [ms for ms in reached.values() if ms is not None]
+            if active and min(active) > MIN_TIMESTAMP_MS:
+                events.append((time.before, 0, WatermarkAdvance(min(active))))
+    return list(_rising(each for _, _, each in sorted(events, key=itemgetter(0, 1))))
+
+
+def _rising(deliveries: Iterator[Delivery]) -> Iterator[Delivery]:
+    """Yield the rows, and before each row the last watermark, if it is a new one."""
+    reached_ms, last = MIN_TIMESTAMP_MS, None
+    for each in deliveries:
+        if isinstance(each, WatermarkAdvance):
+            if each.watermark_ms > reached_ms:
+                reached_ms, last = each.watermark_ms, each
+            continue
+        if last is not None:
+            yield last
+            last = None
+        yield each
+    if last is not None:
+        yield last

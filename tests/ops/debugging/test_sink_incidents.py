@@ -1,0 +1,214 @@
+"""A wrong row of a sink becomes a test of the path from the sources to the sink, with the rows that led
+to it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.ops.debugging.deliveries import Rows
+from rheos.ops.lineage.why_query import WhyQuestion
+from rheos.testing import check_incident
+from rheos.testing.incident_file import IncidentTest, incident_test
+from rheos.testing.recorded_incident import incident_of_row
+from tests.ops.debugging.jobs import run_job
+
+PROGRAM = '''
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import rheos as rh
+
+
+@dataclass
+class Order:
+    id: int
+    user: str
+    amount: int
+    at: int
+
+
+@dataclass
+class Payment:
+    order: int
+    paid: int
+    due: int
+
+
+@dataclass
+class Total:
+    user: str
+    total: int
+
+
+class Later(rh.KeyedProcessFunction):
+    total = rh.ValueState(int, default=0)
+
+    def process_element(self, order: Order, ctx: rh.KeyedContext) -> Iterator[Total]:
+        self.total.value += order.amount
+        ctx.timers.register(ctx.timestamp + 15)
+        return iter(())
+
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Iterator[Total]:
+        yield Total(ctx.key, self.total.value)
+        self.total.clear()
+
+
+class Slow(rh.AsyncFunction):
+    async def invoke(self, order: Order) -> dict[str, int]:
+        return {"twice": 2 * order.amount}
+
+
+def out(stream: rh.DataStream, name: str) -> None:
+    stream.sink_to(rh.print_sink(), name=name, uid=name)
+
+
+env = rh.Environment(parallelism=2)
+orders = env.from_source(
+    rh.files.source("orders/*.jsonl", schema=Order, discover="1s"),
+    rh.Watermark.bounded_out_of_orderness("2ms", on="at", unit="ms"), name="orders", uid="orders",
+)
+payments = env.from_source(
+    rh.files.source("payments/*.jsonl", schema=Payment, discover="1s"),
+    rh.Watermark.bounded_out_of_orderness("2ms", on="due", unit="ms"), name="payments", uid="payments",
+)
+keyed = orders.filter(rh.col("amount") < 1000).key_by("user")
+out(keyed.window(rh.Tumbling("40ms")).aggregate(n=rh.agg.count(), total=rh.agg.sum("amount")), "window")
+out(keyed.process(Later()), "timer")
+out(keyed.running(total=rh.agg.sum("amount")), "running")
+by_order = payments.key_by("order")
+out(orders.key_by("id").interval_join(by_order, between=("0ms", "60ms"), how="left"), "join")
+env.register("orders", orders)
+env.register("payments", payments)
+out(env.sql("""
+    SELECT o.user, SUM(p.paid) AS paid FROM orders o JOIN payments p ON o.id = p.order
+    WHERE o.amount > 8 GROUP BY o.user
+""", state_ttl="forever"), "sql")
+pattern = (
+    rh.pattern.begin("small").where(rh.col("amount") < 5)
+    .followed_by("large").where(rh.col("amount") > 12).within("100ms")
+)
+out(keyed.detect(pattern), "pattern")
+stamped = orders.with_event_time(rh.Watermark.bounded_out_of_orderness("3ms", on="at", unit="ms"))
+out(stamped.key_by("user").window(rh.Tumbling("40ms")).aggregate(n=rh.agg.count()), "stamped")
+out(orders.map_async(Slow(), timeout="1m", returns={"twice": int}), "asked")
+env.execute("orders")
+'''
+KINDS = ("window", "timer", "running", "join", "sql", "pattern", "stamped")
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("job")
+        patch.chdir(folder)
+        patch.setenv("RHEOS_HOME", str(folder / "home"))
+        Path("job.py").write_text(PROGRAM)
+        random = Random(3)
+        orders = [
+            {"id": n, "user": random.choice("ab"), "amount": random.randrange(1, 16), "at": 100 + 9 * n}
+            for n in range(24)
+        ]
+        payments = [
+            {"order": n, "paid": random.randrange(1, 16), "due": 100 + 9 * n + random.randrange(40)}
+            for n in range(24)
+            if n % 3
+        ]
+        for name, rows in (("orders", orders), ("payments", payments)):
+            Path(name).mkdir()
+            Path(f"{name}/1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        with contextlib.redirect_stdout(io.StringIO()):
+            run_job(interval_ms=60)
+        yield
+
+
+def question(sink: str, row: dict[str, Any] | None = None, **given: Any) -> WhyQuestion:
+    return WhyQuestion("orders", sink, row or {}, checkpoint_dir="kept", against="job.py", **given)
+
+
+def run_test(test: IncidentTest) -> None:
+    file = Path("tests/test_incident.py").resolve()
+    names: dict[str, Any] = {}
+    exec(compile(test.text, str(file), "exec"), names)
+    (name,) = (name for name in names if name.startswith("test_"))
+    names[name]()
+
+
+@pytest.mark.usefixtures("job")
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_row_of_the_test_is_needed(kind: str) -> None:
+    recorded = incident_of_row(question(kind, from_start=True))
+    test = incident_test(recorded, Path("tests/test_incident.py"))
+    assert 1 <= test.rows < test.rows_before
+    with pytest.raises(AssertionError, match=rf"job.py:\d+: sink '{kind}' receives"):
+        run_test(test)
+    assert "leads to the wrong row" in test.text
+    assert "~" not in test.text
+    lines = test.text.splitlines()
+    for number, line in enumerate(lines):
+        if "@" in line and "unwanted" not in line:
+            run_test(with_text(test, lines[:number] + lines[number + 1 :]))
+
+
+def with_text(test: IncidentTest, lines: list[str]) -> IncidentTest:
+    return IncidentTest("\n".join(lines), test.symptom, 0, 0, is_smallest=False)
+
+
+@pytest.mark.usefixtures("job")
+def test_older_checkpoints_are_tried_until_no_state_is_needed() -> None:
+    recorded = incident_of_row(question("window"))
+    assert any(isinstance(each, Rows) for each in recorded.incident.deliveries)
+    with pytest.raises(ConfigurationError, match=r"state of 'running.*' in the checkpoint") as raised:
+        incident_of_row(question("running"))
+    assert "--from-start; or make a test of one operator with its state: rheos debug orders" in str(
+        raised.value
+    )
+
+
+@pytest.mark.usefixtures("job")
+def test_expected_values_are_in_the_test() -> None:
+    recorded = incident_of_row(question("window", from_start=True))
+    test = incident_test(recorded, Path("tests/test_incident.py"), expected={"total": 999})
+    assert "wanted=[" in test.text
+    with pytest.raises(AssertionError, match=r"receives .* and does not receive .*,999"):
+        run_test(test)
+    total = dict(recorded.incident.symptom.row)["total"]  # type: ignore[union-attr]
+    for expected, message in (
+        ({"total": total}, "already has the expected values"),
+        ({"sum": 1}, "have no column 'sum'"),
+        ({"total": "much"}, "'much' is not a value of the column 'total'"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            incident_test(recorded, Path("tests/test_incident.py"), expected=expected)
+
+
+@pytest.mark.usefixtures("job")
+def test_pseudonyms_of_a_path() -> None:
+    recorded = incident_of_row(question("sql", from_start=True))
+    file = Path("tests/test_incident.py")
+    with pytest.raises(
+        ConfigurationError, match="expected value of paid belongs to the original input"
+    ):
+        incident_test(
+            recorded, file, expected={"paid": 1}, pseudonyms=True, keep=["amount"], random=Random(1)
+        )
+    test = incident_test(recorded, file, pseudonyms=True, keep=["amount"], random=Random(1))
+    with pytest.raises(AssertionError, match="receives"):
+        run_test(test)
+
+
+@pytest.mark.usefixtures("job")
+def test_paths_to_outside_systems_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="would need the outside system") as raised:
+        incident_of_row(question("asked", from_start=True))
+    assert raised.value.operator is not None
+    with pytest.raises(ProgramError, match="one operator or the path to one sink"):
+        check_incident("job.py", timeline="", start="2026-01-01")
