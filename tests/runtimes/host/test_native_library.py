@@ -73,13 +73,30 @@ def test_a_compiler_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytes
     assert not [path for path in (tmp_path / "rheos/native").iterdir() if path.suffix != ".lock"]
 
 
-def test_a_library_that_is_damaged_is_not_used() -> None:
+def test_a_library_that_is_damaged_is_compiled_again() -> None:
     path = native_library._path()
     assert path is not None
     path.write_bytes(b"no library")
     native_library.start()
     compiled()
+    assert library.current() is not None
+
+
+def test_a_library_that_never_loads_is_compiled_again_only_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = []
+
+    def refused(path: str) -> library.Kernels:
+        made.append(Path(path).stat().st_ino)
+        raise OSError("failed to map segment from shared object")
+
+    monkeypatch.setattr(library, "Kernels", refused)
+    for _ in range(5):
+        native_library.start()
+        compiled()
     assert library.current() is None
+    assert len(set(made)) == 2
 
 
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

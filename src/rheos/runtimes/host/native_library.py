@@ -82,13 +82,29 @@ def _compile_and_use() -> None:
 
 
 def _load_compiled() -> bool:
+    """Return False if there is no compiled library that this process or another may load."""
     path = _path()
     if path is None or not path.exists():
         return False
     try:
         library.use(library.Kernels(str(path)))
     except OSError as error:
+        if _move_aside(path):
+            return False
         _log.info("small batches are processed in Python: the kernels cannot be loaded: %s", error)
+    return True
+
+
+def _move_aside(path: Path) -> bool:
+    """Rename a library that cannot be loaded, so that it is compiled again. Return False if that has
+    happened before: then the reason is the machine, such as a folder without the right to execute."""
+    aside = path.with_suffix(".damaged")
+    if aside.exists():
+        return False
+    try:
+        path.replace(aside)
+    except OSError:
+        return False
     return True
 
 
