@@ -4,7 +4,7 @@ usage: compiled_share.py [FILE ...]
 
 `tutorial_functions.py` has keyed functions as tutorials write them; its share is printed separately.
 Each page and each example is run up to its jobs, statement by statement; a statement that needs what a
-job would have returned is left out. For every Python function that the program adds to a stream, this
+job would have returned, or that waits for a server, is left out. For every Python function that the program adds to a stream, this
 prints "compiled", or the line that prevents it, and at the end the share and the reasons by number.
 Left out are functions of batches and coroutines, which compilation would not speed up, and those of
 libraries.
@@ -18,7 +18,9 @@ import contextlib
 import io
 import linecache
 import re
+import signal
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -70,7 +72,11 @@ OTHERS = (
 )
 """Kinds whose specification has the form of the function."""
 
-_LEFT_OUT = ("map_batches", "map_async")
+_LEFT_OUT = ("map_batches", "map_async", "call_once")
+
+_CHECKED_EVERY_S = 2.0
+_LEAST_WORK = 0.1
+"""Share of processor time below which a statement counts as waiting for a server."""
 
 
 class NotRun(Exception):  # noqa: N818 - it is no error that a job is not run
@@ -122,8 +128,28 @@ def _run(file: Path) -> None:
             for statement in ast.parse(code).body:
                 ast.increment_lineno(statement, above)
                 module = ast.Module([statement], [])
-                with contextlib.suppress(Exception, SystemExit):
+                with contextlib.suppress(Exception, SystemExit), _while_it_works():
                     exec(compile(module, str(file), "exec", dont_inherit=True), names)
+
+
+@contextlib.contextmanager
+def _while_it_works() -> Iterator[None]:
+    """Raise NotRun in a block that only waits."""
+    worked_s = time.process_time()
+
+    def check(*_: Any) -> None:
+        nonlocal worked_s
+        before_s, worked_s = worked_s, time.process_time()
+        if worked_s - before_s < _LEAST_WORK * _CHECKED_EVERY_S:
+            raise NotRun
+
+    replaced = signal.signal(signal.SIGALRM, check)
+    signal.setitimer(signal.ITIMER_REAL, _CHECKED_EVERY_S, _CHECKED_EVERY_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, replaced)
 
 
 def _keep_code_alone(file: Path, parts: list[tuple[int, str]]) -> None:
