@@ -31,6 +31,15 @@ def counted(row: Drawn) -> Given:
     return Given(row.k, total + parts, row.x, near, text, row.b, row.t)
 
 
+def words(row: Drawn) -> list[Given]:
+    word = "own"
+    return [
+        Given(row.k, len(word), row.x, row.f, word, row.b, row.t)
+        for word in f"{row.s} {word} {row.k}".split()
+        if word != row.t
+    ]
+
+
 def dividing(row: Drawn) -> Given:
     """Fail for the row at 150, but not for that at 120, which the first element decides."""
     decides = any(row.at == 120 or 6 // (row.at - step) > 2 for step in (7, 120, 150))
@@ -44,6 +53,11 @@ def summed(row: Drawn) -> Given:
 
 def test_results_are_those_of_python(forms: Forms) -> None:
     assert len(both(lambda rows: rows.map(counted), forms)) == 60
+    assert forms.taken > forms.left == 0
+
+
+def test_a_list_of_parts_of_a_string_is_that_of_python(forms: Forms) -> None:
+    assert len(both(lambda rows: rows.flat_map(words), forms)) > 60
     assert forms.taken > forms.left == 0
 
 
