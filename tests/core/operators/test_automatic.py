@@ -49,7 +49,7 @@ def forms(monkeypatch: pytest.MonkeyPatch) -> Forms:
     """Count the changes of the form, the first of which follows the first rows."""
     found = Forms()
     monkeypatch.setattr(form_choice, "ENOUGH_ROWS", 1)
-    monkeypatch.setattr(form_choice, "_LARGE_BATCH", 1)
+    monkeypatch.setattr(form_choice, "LARGE_BATCH", 1)
     take_over, give_back = AutomaticCore._take_over, AutomaticCore._return_to_python
 
     def taking(core: AutomaticCore, code: CompiledCode) -> None:
@@ -102,7 +102,7 @@ def test_compiled_code_may_be_left_at_any_call(
 
 def test_small_batches_are_interpreted_again(forms: Forms, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = interpreted(lambda: outcome(Everything(), 5))
-    monkeypatch.setattr(form_choice, "_LARGE_BATCH", 7)
+    monkeypatch.setattr(form_choice, "LARGE_BATCH", 7)
     monkeypatch.setattr(form_choice, "_SMALL_BATCHES", 1)
     # The last batch is the only one that is small.
     assert outcome(Everything(), 5) == plain

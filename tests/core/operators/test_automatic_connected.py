@@ -126,12 +126,19 @@ def test_random_functions_have_the_same_results(seed: int, forms: Forms) -> None
 
 def test_explain_names_the_line_of_either_method() -> None:
     env = rh.Environment(1)
-    first = env.from_source(rh.collection(drawn_rows(1, 3), schema=Drawn)).key_by("k")
-    second = env.from_source(rh.collection(drawn_rules(1, 3), schema=Rule)).key_by("k")
+    at = rh.Watermark.monotonic(on="at")
+    first = env.from_source(rh.collection(drawn_rows(1, 3), schema=Drawn), watermark=at).key_by("k")
+    second = env.from_source(rh.collection(drawn_rules(1, 3), schema=Rule), watermark=at).key_by("k")
     for number in ("row.n", "len({row.n})"):
         text = BOTH.replace("ctx.timers.register(ctx.timestamp + 4)", "pass").replace("NUMBER", number)
         fn = class_of(text, f"<{number}>")()
         first.connect(second).process(fn, returns=Given).collect(number)
-    compiled, refused = [part for part in env.explain().splitlines() if "takes Drawn and Rule" in part]
+    text = BOTH.replace("NUMBER", "row.n")
+    first.connect(second).process(
+        class_of(text, "<timed>")(), returns=Given, order="event_time"
+    ).collect("t")
+    shown = [part for part in env.explain().splitlines() if "takes Drawn and Rule" in part]
+    compiled, refused, timed = shown
+    assert timed.endswith("; compiled where 256 rows of one stream are successive")
     assert compiled.endswith("takes Drawn and Rule; compiled")
     assert "; interpreted: <len({row.n})>:18: " in refused

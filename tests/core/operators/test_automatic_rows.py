@@ -42,7 +42,7 @@ def forms(monkeypatch: pytest.MonkeyPatch) -> Forms:
     """Compile functions after their first rows, and count the changes of the form."""
     found = Forms()
     monkeypatch.setattr(form_choice, "ENOUGH_ROWS", 1)
-    monkeypatch.setattr(form_choice, "_LARGE_BATCH", 1)
+    monkeypatch.setattr(form_choice, "LARGE_BATCH", 1)
     take_over, leave = AutomaticRows._take_over, AutomaticRows.leave
 
     def taking(rows: AutomaticRows, code: Any) -> None:

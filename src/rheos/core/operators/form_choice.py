@@ -19,7 +19,7 @@ ENOUGH_ROWS = 100_000
 """Number of rows, in large batches, after which a function is compiled. That costs seconds, so it must
 not happen in jobs that end soon."""
 
-_LARGE_BATCH = 256
+LARGE_BATCH = 256
 """Number of rows from which on a batch costs less in compiled code, whose calls have a fixed cost."""
 
 _SMALL_BATCHES = 1000
@@ -45,7 +45,7 @@ class FormChoice:
         the number of rows that have arrived for them."""
         if self._ctx.program.compiles_at_once:
             return self._code_at_once()
-        self._small_batches = 0 if rows >= _LARGE_BATCH else self._small_batches + (rows > 0)
+        self._small_batches = 0 if rows >= LARGE_BATCH else self._small_batches + (rows > 0)
         if self._code is not None:
             small = self._small_batches >= _SMALL_BATCHES
             if small or not self._code.holds():
@@ -54,7 +54,7 @@ class FormChoice:
             code, self._work = self._work.result(), None
             if code is not None and code.holds():
                 self._code = code
-        elif self._rows_left is not None and rows >= _LARGE_BATCH:
+        elif self._rows_left is not None and rows >= LARGE_BATCH:
             self._rows_left -= rows
             if self._rows_left <= 0:
                 self._rows_left = None

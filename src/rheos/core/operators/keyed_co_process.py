@@ -51,6 +51,7 @@ from rheos.core.graph.nodes import Order
 from rheos.core.operators.co_process import Records, spelled
 from rheos.core.operators.compiled_start import automatic_core
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec
+from rheos.core.operators.form_choice import LARGE_BATCH
 from rheos.core.operators.keyed_core import KeyedCore, Takes
 from rheos.core.operators.keyed_function import KeyedFunctionOperator, KeyedFunctionSpec
 from rheos.core.operators.origins import CallOfFunction, Origin
@@ -103,7 +104,10 @@ class KeyedCoProcessSpec(KeyedFunctionSpec):
 
     def summary(self) -> str:
         held = ", in event-time order" if self.order == "event_time" else ""
-        return f"takes {spelled(self.records)}{held}{summary_of(self.automatic)}"
+        form = summary_of(self.automatic)
+        if held and isinstance(self.automatic, Mapping):
+            form += f" where {LARGE_BATCH} rows of one stream are successive"
+        return f"takes {spelled(self.records)}{held}{form}"
 
     def origin(self) -> Origin:
         return CallOfFunction({"process_element1": 0, "process_element2": 1})
