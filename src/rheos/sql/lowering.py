@@ -178,8 +178,9 @@ class Lowering:
         schema = stream.schema.append(result)
         name = f"call({function_name(plan.spec.fn)})"
         spec = plan.spec
-        if spec.form is CallForm.VALUES and not isinstance(spec.fn, FoldFunction):
-            typing = column_typing(stream.schema, spec.arguments, spec.takes_null, result)
+        many = spec.form is CallForm.MANY
+        if (many or spec.form is CallForm.VALUES) and not isinstance(spec.fn, FoldFunction):
+            typing = column_typing(stream.schema, spec.arguments, spec.takes_null, result, many=many)
             automatic = automatic_form(stream.transformation.program, spec.fn, typing)
             spec = replace(spec, automatic=automatic)
         made = stream.transformation.then(spec, name, schema)

@@ -209,12 +209,80 @@ def test_functions_of_columns_have_the_same_results(
     both(called, forms)
 
 
+WORD = pa.struct([("word", pa.string()), ("length", pa.int64())])
+
+
+@dataclass
+class Word:
+    word: str
+    length: int
+
+
+def words(text: str, b: int | None) -> Iterator[Word]:
+    for word in text.split():
+        if b is None and word == "long":
+            return
+        yield Word(word, len(word) - (b or 0))
+
+
+def letters(text: str, b: int | None) -> list[Any]:
+    return [letter for letter in text if letter != "x"]
+
+
+def numbers(a: int, b: int | None) -> Iterator[float]:
+    yield a / 2
+    if b is not None and a % 2:
+        yield float((a * b << 62) % 1009)
+
+
+def dicts(a: int, b: int | None) -> Iterator[dict[str, Any]]:
+    for at in range(a % 4):
+        yield {"length": at, "word": f"{b} {at}"}
+
+
+@pytest.mark.parametrize(
+    ("fn", "first", "element", "left"),
+    [
+        (words, "s", WORD, 0),
+        (words, "t", WORD, 0),
+        (letters, "s", pa.string(), 0),
+        (numbers, "a", pa.float64(), 1),
+        (dicts, "a", WORD, 0),
+    ],
+)
+def test_functions_that_return_several_values_have_the_same_results(
+    fn: Any, first: str, element: pa.DataType, left: int, forms: Forms
+) -> None:
+    def called(rows: Any) -> Any:
+        field, arguments = pa.field("made", pa.list_(element)), (first, "b")
+        typing = column_typing(rows.schema, arguments, ("b",), field, many=True)
+        automatic = compilable_methods(fn, typing)
+        assert not isinstance(automatic, Refusal)
+        spec = CallSpec("made", fn, arguments, CallForm.MANY, ("b",), automatic)
+        return rows.transformation.then(spec, "call", rows.schema.append(field)).stream
+
+    both(called, forms)
+    assert forms.taken > 0
+    assert forms.left == left
+
+
+def test_a_tuple_is_no_record_of_a_list() -> None:
+    def pairs(text: str) -> Iterator[Any]:
+        yield (text, 1)
+
+    typing = column_typing(schema_of(Drawn), ("s",), (), pa.field("made", pa.list_(WORD)), many=True)
+    assert isinstance(compilable_methods(pairs, typing), Refusal)
+
+
 def test_functions_of_sql_are_compiled() -> None:
     env = rh.Environment(1)
     env.register("rows", env.from_source(rh.collection(drawn_rows(1, 3), schema=Drawn)))
     env.register_function("grade", grade)
+    env.register_function("words", words)
     env.sql("SELECT grade(a, b, x) AS found FROM rows").collect("found")
+    env.sql("SELECT w.word FROM rows, LATERAL TABLE(words(s, b)) AS w").collect("words")
     assert "of a, b, x; compiled" in env.explain()
+    assert "of s, b; compiled" in env.explain()
 
 
 def test_explain_names_the_form_of_each_function() -> None:

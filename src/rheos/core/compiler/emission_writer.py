@@ -149,7 +149,7 @@ class EmittedRecords:
                     if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
                         raise CannotCompile("the keys of a record must be literal strings", node.lineno)
                     given[key.value] = value
-            case ast.Tuple(elts=parts) if len(parts) == len(schema):
+            case ast.Tuple(elts=parts) if emitted.takes_tuples and len(parts) == len(schema):
                 given = dict(zip(schema.names, parts, strict=True))
             case ast.Call():
                 given = self._fields_of_call(node)

@@ -18,11 +18,18 @@ from rheos.core.graph.functions import defines
 Parameters: TypeAlias = tuple[Literal["record", "context"], ...] | Literal["columns"]
 """Parameters of a method after `self`; "columns" are the values of columns, one for each parameter."""
 
-Returns: TypeAlias = Literal["records", "record", "value"]
-"""Whether a method emits any number of records, returns one, or returns one value that is no record."""
+Returns: TypeAlias = Literal["records", "record", "values", "value"]
+"""Whether a method emits any number of records, returns one record, emits any number of values that are
+no records, or returns one such value."""
+
+
+def is_one(returns: Returns) -> bool:
+    """Return whether a method must return its only result."""
+    return returns in ("record", "value")
+
 
 RESULT = "result"
-"""Name of the only column of the output of a method that returns a value."""
+"""Name of the only column of the output of a method whose results are values."""
 
 CALL = "__call__"
 
@@ -107,3 +114,5 @@ MAP = _called(("record",), "record")
 FLAT_MAP = _called(("record",), "records")
 PREDICATE = _called(("record",), "value")
 OF_COLUMNS = _called("columns", "value")
+RECORDS_OF_COLUMNS = _called("columns", "records")
+VALUES_OF_COLUMNS = _called("columns", "values")

@@ -10,7 +10,7 @@ from rheos.core.compiler.call_statements import CallStatements
 from rheos.core.compiler.comprehension_names import with_own_names
 from rheos.core.compiler.emission_writer import EmittedRecords
 from rheos.core.compiler.expression_writer import Expressions
-from rheos.core.compiler.forms import Returns
+from rheos.core.compiler.forms import Returns, is_one
 from rheos.core.compiler.keyed_states import reducer_name
 from rheos.core.compiler.match_statements import if_statements, subjects_of
 from rheos.core.compiler.record_values import is_frozen
@@ -37,7 +37,7 @@ class Statements:
         self.scope = scope
         self.expressions = expressions
         self.emitted = EmittedRecords(
-            writer, scope, expressions, outputs, are_values=returns == "value"
+            writer, scope, expressions, outputs, are_values=returns in ("value", "values")
         )
         self._calls = CallStatements(writer, scope, expressions, self.emitted)
         self.yields = yields
@@ -49,7 +49,7 @@ class Statements:
     def method(self, tree: ast.FunctionDef) -> None:
         """Write the body of the method. If it ends without the result that it must return, the row
         fails."""
-        if self.yields and self.returns != "records":
+        if self.yields and is_one(self.returns):
             raise CannotCompile(f"{tree.name} is a generator, but must return its result", tree.lineno)
         if not self.body(tree.body):
             self._return_nothing(tree.body[-1].end_lineno or tree.lineno)
@@ -310,7 +310,7 @@ class Statements:
 
     def _return(self, given: ast.expr | None, line: int) -> None:
         match given:
-            case ast.expr() if self.returns != "records":
+            case ast.expr() if is_one(self.returns):
                 self.emitted.write("", given)
             case None | ast.Constant(value=None):
                 self._return_nothing(line)
@@ -336,7 +336,7 @@ class Statements:
 
     def _return_nothing(self, line: int) -> None:
         match self.returns:
-            case "records":
+            case "records" | "values":
                 pass
             case "record":
                 number = self.out.failure(line, "the function returned None instead of a record")

@@ -103,6 +103,8 @@ class EmittedType:
 
     schema: pa.Schema
     record: type | None
+    takes_tuples: bool = True
+    """Whether a tuple of the columns' values is a record."""
 
 
 @dataclass(frozen=True)

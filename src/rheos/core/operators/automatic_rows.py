@@ -17,7 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.compiler.eligibility import Automatic
-from rheos.core.compiler.forms import ELEMENT, OF_COLUMNS, PREDICATE, RESULT, FunctionForm
+from rheos.core.compiler.forms import (
+    ELEMENT,
+    OF_COLUMNS,
+    PREDICATE,
+    RECORDS_OF_COLUMNS,
+    RESULT,
+    VALUES_OF_COLUMNS,
+    FunctionForm,
+)
 from rheos.core.compiler.kernel import Typing
 from rheos.core.compiler.values import CannotCompile, EmittedType
 from rheos.core.compiler.writer import Parameter
@@ -76,25 +84,37 @@ def element_typing(
 
 
 def column_typing(
-    schema: pa.Schema, arguments: Sequence[str], takes_null: Sequence[str], result: pa.Field
+    schema: pa.Schema,
+    arguments: Sequence[str],
+    takes_null: Sequence[str],
+    result: pa.Field,
+    *,
+    many: bool = False,
 ) -> Typing:
-    """Return the typing of a function that takes values of columns, and returns one value.
+    """Return the typing of a function that takes values of columns, and returns one value or `many`.
 
     Args:
         schema: Columns of the input.
         arguments: Column of each parameter.
         takes_null: Columns that may be null in rows for which the function is called.
-        result: Field of the values that the function returns.
+        result: Field of the value that the function returns, or of the list of its values.
     """
     fields = [schema.field(name) for name in dict.fromkeys(arguments)]
     fields = [each if each.name in takes_null else each.with_nullable(False) for each in fields]
+    form, output = OF_COLUMNS, value_type(result.type, nullable=result.nullable)
+    if many:
+        form, element = VALUES_OF_COLUMNS, result.type.value_field
+        output = value_type(element.type, nullable=element.nullable)
+        if pa.types.is_struct(element.type):
+            form = RECORDS_OF_COLUMNS
+            output = EmittedType(pa.schema(list(element.type)), None, takes_tuples=False)
     return Typing(
         pa.schema(fields),
         (),
         None,
         event_time=False,
-        outputs={MAIN: value_type(result.type, nullable=result.nullable)},
-        form=OF_COLUMNS,
+        outputs={MAIN: output},
+        form=form,
         arguments=tuple(arguments),
     )
 

@@ -30,6 +30,7 @@ from enum import Enum, auto
 from functools import reduce
 from typing import Any, ClassVar, assert_never
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,7 +45,14 @@ from rheos.core.operators.automatic_rows import (
     column_typing,
 )
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowSpec
-from rheos.core.operators.records import UserRaised, is_single, not_iterable, user_error, wrong_type
+from rheos.core.operators.records import (
+    Stamps,
+    UserRaised,
+    is_single,
+    not_iterable,
+    user_error,
+    wrong_type,
+)
 from rheos.core.operators.returned_columns import given_columns
 from rheos.core.operators.rich_function import RichFunctionOperator
 from rheos.core.protocol.columns import column_of
@@ -89,7 +97,8 @@ class CallSpec(RowSpec):
         return replace(self, automatic=None)
 
     def function_forms(self) -> Mapping[str, str]:
-        return named_form(self.fn, self.automatic) if self.form is CallForm.VALUES else {}
+        is_called_by_row = self.form in (CallForm.VALUES, CallForm.MANY)
+        return named_form(self.fn, self.automatic) if is_called_by_row else {}
 
     def summary(self) -> str:
         of = ", ".join(self.arguments) or "nothing"
@@ -107,7 +116,8 @@ class CallOperator(RichFunctionOperator):
         self._compiled: AutomaticRows | None = None
         if output is not None and spec.automatic is not None:
             field, columns = output.schema.field(spec.column), ctx.ports[0].schema
-            typing = column_typing(columns, spec.arguments, spec.takes_null, field)
+            many = spec.form is CallForm.MANY
+            typing = column_typing(columns, spec.arguments, spec.takes_null, field, many=many)
             self._compiled = automatic_rows(ctx, self._fn, spec.automatic, typing)
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
@@ -131,7 +141,11 @@ class CallOperator(RichFunctionOperator):
         called = batch if there is None else batch.filter(there)
         results = None if self._compiled is None else self._compiled.results(called)
         if results is not None:
-            compiled: pa.Array = results[0].column(RESULT)
+            compiled: pa.Array = (
+                _lists_of(*results, called, field)
+                if spec.form is CallForm.MANY
+                else results[0].column(RESULT)
+            )
             return compiled if there is None else _placed(compiled, there)
         values = [read_column(called, name) for name in spec.arguments]
         given: list[Any] = []
@@ -187,6 +201,15 @@ class CallOperator(RichFunctionOperator):
 
     def _failed(self, what: str, hint: str | None) -> UserFunctionError:
         return UserFunctionError(what, site=self.ctx.site, operator=self.ctx.name, hint=hint)
+
+
+def _lists_of(made: Batch, origins: Stamps, called: Batch, field: pa.Field) -> pa.Array:
+    """Return the results of compiled calls as lists, one for each called row. `origins` has the row of
+    each result, in order."""
+    is_record = pa.types.is_struct(field.type.value_type)
+    values = made.to_struct_array() if is_record else made.column(RESULT)
+    offsets = np.searchsorted(origins, np.arange(called.num_rows + 1))
+    return pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), values).cast(field.type)
 
 
 def _listed(result: Any) -> list[Any]:
