@@ -4,8 +4,9 @@ usage: compiled_share.py [FILE ...]
 
 `tutorial_functions.py` has keyed functions as tutorials write them; its share is printed separately.
 Each page and each example is run up to its jobs, statement by statement; a statement that needs what a
-job would have returned, or that waits for a server, is left out. For every Python function that the program adds to a stream, this
-prints "compiled", or the line that prevents it, and at the end the share and the reasons by number.
+job would have returned, or that waits for a server, is left out. For every Python function that the
+program adds to a stream, this prints "compiled", or the line that prevents it, and at the end the share
+and the reasons by number.
 Left out are functions of batches and coroutines, which compilation would not speed up, and those of
 libraries.
 """
