@@ -54,9 +54,7 @@ AsTest = Annotated[
 ]
 Anonymise = Annotated[
     bool,
-    typer.Option(
-        "--anonymise", help="In the test, replace strings, bytes, numbers and dates by others."
-    ),
+    typer.Option("--anonymise", help="In the test, replace strings, bytes, numbers by others."),
 ]
 Keep = Annotated[
     str | None,
