@@ -93,3 +93,13 @@ def test_a_large_log_is_refused_before_it_is_read(
     monkeypatch.setattr(LocalStore, "get", lambda store, path: pytest.fail(f"{path} is read"))
     with pytest.raises(CheckpointError, match="it has 103 bytes, more than 100"):
         read_checkpoint(str(folder))
+
+
+def test_a_large_log_is_refused_if_the_storage_reports_no_size(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "offsets/1").write_text("v1\n" + " " * 100)
+    monkeypatch.setattr(spark_checkpoint, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(spark_checkpoint, "size_of", lambda path: None)
+    with pytest.raises(CheckpointError, match="it has 103 bytes, more than 100"):
+        read_checkpoint(str(folder))

@@ -156,13 +156,13 @@ class _Logs:
 
     def lines(self, path: str) -> list[str]:
         """Return the lines after that of the version, at least one."""
-        size = size_of(f"{self.folder}/{path}")
-        if size is not None and size > MAX_FILE_BYTES:
-            raise self.damaged(path, f"it has {size} bytes, more than {MAX_FILE_BYTES}")
+        self._check_size(path, size_of(f"{self.folder}/{path}"))
         try:
             data = self.store.get(path)
         except OSError as error:
             raise CheckpointError(f"{self.folder}/{path} cannot be read: {error}") from error
+        # Some storage does not report sizes.
+        self._check_size(path, len(data))
         try:
             version, *lines = data.decode().splitlines()
         except (UnicodeDecodeError, ValueError):
@@ -175,6 +175,10 @@ class _Logs:
         if not lines:
             raise self.damaged(path, "it has only one line")
         return lines
+
+    def _check_size(self, path: str, size_bytes: int | None) -> None:
+        if size_bytes is not None and size_bytes > MAX_FILE_BYTES:
+            raise self.damaged(path, f"it has {size_bytes} bytes, more than {MAX_FILE_BYTES}")
 
     def decoded(self, path: str, line: str, kind: type[T]) -> T:
         try:
