@@ -54,7 +54,7 @@ AsTest = Annotated[
 ]
 Anonymise = Annotated[
     bool,
-    typer.Option("--anonymise", help="In the test, replace strings, bytes, numbers by others."),
+    typer.Option("--anonymise", help="In the test, replace strings, bytes and numbers by others."),
 ]
 Keep = Annotated[
     str | None,

@@ -72,7 +72,7 @@ def incident_test(
         file: The file that the test will be written to. The program is named relative to it.
         expected: Right values of some columns of the wrong row. The test then also demands the right
             row.
-        pseudonyms: Whether to replace strings, bytes, numbers.
+        pseudonyms: Whether to replace strings, bytes and numbers.
         keep: Columns whose values are not replaced.
         within_s: Time after which the search for a smaller test ends, in seconds.
         random: Source of the other values; by default one that cannot be guessed.
