@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,16 @@ class IncidentOutput:
     keep: Collection[str] = ()
     """Columns without pseudonyms."""
 
-    def check(self) -> None:
+    def write_test(self, record: Callable[[], RecordedIncident]) -> int:
+        """Record an incident and write its test; return the exit code."""
+        try:
+            self._check()
+            self._write(record())
+        except (Exception, KeyboardInterrupt) as error:
+            return report(error)
+        return 0
+
+    def _check(self) -> None:
         """Raise ConfigurationError if the test cannot be written, before anything is read."""
         if self.file.exists():
             raise ConfigurationError(
@@ -39,7 +48,7 @@ class IncidentOutput:
         if self.expected is not None:
             row_fields(self.expected)
 
-    def write(self, recorded: RecordedIncident) -> None:
+    def _write(self, recorded: RecordedIncident) -> None:
         """Search for the smallest test, and write it. Raise ConfigurationError."""
         test = incident_test(
             recorded,
@@ -70,8 +79,8 @@ def write_incident(
     form: IncidentOutput,
 ) -> int:
     """Write the test of an incident of one key; return the exit code."""
-    try:
-        form.check()
+
+    def record() -> RecordedIncident:
         wanted = None if result is None else row_fields(result)
         debugged = debug(
             job,
@@ -82,10 +91,9 @@ def write_incident(
             against=against,
             checkpoint_dir=checkpoint_dir,
         )
-        form.write(incident_of_key(debugged, wanted))
-    except (Exception, KeyboardInterrupt) as error:
-        return report(error)
-    return 0
+        return incident_of_key(debugged, wanted)
+
+    return form.write_test(record)
 
 
 def write_reproduction(
@@ -97,8 +105,8 @@ def write_reproduction(
     form: IncidentOutput,
 ) -> int:
     """Write the test of the error that ended a job; return the exit code."""
-    try:
-        form.check()
+
+    def record() -> RecordedIncident:
         failed = failed_job(job)
         debugged = debug(
             failed.job.job,
@@ -108,10 +116,9 @@ def write_reproduction(
             against=against,
             checkpoint_dir=checkpoint_dir or failed.job.checkpoint_dir,
         )
-        form.write(incident_of_key(debugged, must_fail=True))
-    except (Exception, KeyboardInterrupt) as error:
-        return report(error)
-    return 0
+        return incident_of_key(debugged, must_fail=True)
+
+    return form.write_test(record)
 
 
 def write_row_test(
@@ -127,8 +134,8 @@ def write_row_test(
     form: IncidentOutput,
 ) -> int:
     """Write the test of a wrong row of a sink; return the exit code."""
-    try:
-        form.check()
+
+    def record() -> RecordedIncident:
         question = WhyQuestion(
             job,
             sink,
@@ -140,7 +147,6 @@ def write_row_test(
             from_savepoint=from_savepoint,
             from_start=from_start,
         )
-        form.write(incident_of_row(question))
-    except (Exception, KeyboardInterrupt) as error:
-        return report(error)
-    return 0
+        return incident_of_row(question)
+
+    return form.write_test(record)
