@@ -85,7 +85,8 @@ def _with_symptom(incident: Incident, result: Mapping[str, Any] | None, must_fai
     symptom: Symptom | None = None
     for each in incident.run():
         for row in () if must_fail else each.rows:
-            if result is None or wanted[row.output].items() <= row.row.items():
+            fields = wanted.get(row.output)
+            if result is None or (fields is not None and fields.items() <= row.row.items()):
                 symptom = EmittedRow(row.row, row.output)
         if each.error is not None and result is None:
             symptom = RaisedError.of(each.error)
@@ -101,13 +102,12 @@ def _with_symptom(incident: Incident, result: Mapping[str, Any] | None, must_fai
 
 
 def _by_output(part: ProgramPart, result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the fields in the types of each output that has them; other outputs get fields that no row
-    of theirs has."""
+    """Return the fields in the column types of each output that has all of them. Raise
+    ConfigurationError if none has."""
     fitting = [tag for tag, columns in part.outputs.items() if set(result) <= set(columns.names)]
     if not fitting:
         row_in_types(part, next(iter(part.outputs)), result)  # It names the missing column.
-    typed = {tag: row_in_types(part, tag, result) for tag in fitting}
-    return {tag: typed.get(tag, dict(result)) for tag in part.outputs}
+    return {tag: row_in_types(part, tag, result) for tag in fitting}
 
 
 # --- a row of a sink --------------------------------------------------------------------------------
