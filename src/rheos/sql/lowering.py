@@ -178,8 +178,8 @@ class Lowering:
         schema = stream.schema.append(result)
         name = f"call({function_name(plan.spec.fn)})"
         spec = plan.spec
-        many = spec.form is CallForm.MANY
-        if (many or spec.form is CallForm.VALUES) and not isinstance(spec.fn, FoldFunction):
+        if spec.form.is_by_row and not isinstance(spec.fn, FoldFunction):
+            many = spec.form is CallForm.MANY
             typing = column_typing(stream.schema, spec.arguments, spec.takes_null, result, many=many)
             automatic = automatic_form(stream.transformation.program, spec.fn, typing)
             spec = replace(spec, automatic=automatic)

@@ -75,6 +75,11 @@ class CallForm(Enum):
     ARROW = auto()
     """Takes columns as Arrow arrays."""
 
+    @property
+    def is_by_row(self) -> bool:
+        """Return whether the function is called once for each row."""
+        return self in (CallForm.VALUES, CallForm.MANY)
+
 
 @dataclass(frozen=True)
 class CallSpec(RowSpec):
@@ -97,8 +102,7 @@ class CallSpec(RowSpec):
         return replace(self, automatic=None)
 
     def function_forms(self) -> Mapping[str, str]:
-        is_called_by_row = self.form in (CallForm.VALUES, CallForm.MANY)
-        return named_form(self.fn, self.automatic) if is_called_by_row else {}
+        return named_form(self.fn, self.automatic) if self.form.is_by_row else {}
 
     def summary(self) -> str:
         of = ", ".join(self.arguments) or "nothing"
