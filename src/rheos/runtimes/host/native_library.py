@@ -82,7 +82,8 @@ def _compile_and_use() -> None:
 
 
 def _load_compiled() -> bool:
-    """Return False if there is no compiled library that this process or another may load."""
+    """Load the compiled library. Return False if it must be compiled first, because it is missing or
+    damaged."""
     path = _path()
     if path is None or not path.exists():
         return False
