@@ -20,6 +20,7 @@ from rheos.connectors.spark.staging import StagedSource
 from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.connectors.contract import Source, Split
 from rheos.core.errors import CheckpointError, InputError, SchemaError
+from rheos.core.formats.arrow_bytes import table_bytes
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import JobId
 from rheos.core.task.config import TaskConfig
@@ -154,10 +155,7 @@ def test_an_empty_dataframe_has_one_split(random_rows: Any, tmp_path: Path) -> N
 
 def test_every_type_is_restored(spark: Any, tmp_path: Path) -> None:
     table = every_value()
-    payload = pa.BufferOutputStream()
-    with pa.ipc.new_stream(payload, table.schema) as writer:
-        writer.write_table(table)
-    data = payload.getvalue().to_pybytes()
+    data = table_bytes(table)
 
     def make(batches: Any) -> Any:
         list(batches)

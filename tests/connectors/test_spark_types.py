@@ -22,6 +22,7 @@ from rheos.connectors.spark.spark_types import (
 )
 from rheos.connectors.spark.versions import FIRST_WITH, installed, type_named
 from rheos.core.errors import InputError, SchemaError
+from rheos.core.formats.arrow_bytes import table_bytes
 
 UTC = dt.UTC
 
@@ -296,10 +297,7 @@ def test_every_type_passes_through_spark_and_back_in_another_time_zone(spark: An
     table = every_value()
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "America/St_Johns")
-    payload = pa.BufferOutputStream()
-    with pa.ipc.new_stream(payload, table.schema) as writer:
-        writer.write_table(table)
-    data = payload.getvalue().to_pybytes()
+    data = table_bytes(table)
 
     def make(batches: Any) -> Any:
         list(batches)

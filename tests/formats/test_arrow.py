@@ -7,6 +7,7 @@ import pytest
 
 from rheos import formats
 from rheos.core.errors import ProgramError
+from rheos.core.formats.arrow_bytes import table_bytes, table_of
 from rheos.formats import arrow_format
 from tests.formats.test_every_format import decode, outcomes
 
@@ -82,3 +83,10 @@ def test_a_dictionary_does_not_multiply_a_long_text(monkeypatch: pytest.MonkeyPa
 def test_a_payload_has_at_least_one_row() -> None:
     with pytest.raises(ProgramError, match="rows_per_payload must be at least 1, not 0"):
         formats.arrow(rows_per_payload=0)
+
+
+def test_a_table_of_several_pieces_becomes_one_stream_and_back() -> None:
+    table = pa.table({"n": pa.chunked_array([[1, 2], [3]])})
+    assert table_of(table_bytes(table)).equals(table)
+    with pytest.raises((pa.ArrowInvalid, OSError)):
+        table_of(table_bytes(table)[:40])

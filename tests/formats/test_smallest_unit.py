@@ -22,6 +22,7 @@ from rheos import formats
 from rheos.connectors import files
 from rheos.connectors.files import lines
 from rheos.core.formats import contract
+from rheos.core.formats.arrow_bytes import table_bytes
 from rheos.core.formats.contract import Format
 from rheos.formats.registration import FORMATS
 from tests.connectors.ports import Probe, assert_resumes_everywhere, read_all
@@ -72,11 +73,7 @@ _AVRO = """{"type": "record", "name": "R", "fields": [
 
 
 def _arrow(**columns: Any) -> bytes:
-    out = pa.BufferOutputStream()
-    batch = pa.record_batch(columns)
-    with pa.ipc.new_stream(out, batch.schema) as stream:
-        stream.write_batch(batch)
-    return out.getvalue().to_pybytes()
+    return table_bytes(pa.record_batch(columns))
 
 
 _INVALID_TEXT = pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff"))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from rheos import formats
 from rheos.core.errors import SchemaError
 from rheos.core.formats import contract
+from rheos.core.formats.arrow_bytes import table_bytes
 from rheos.core.formats.contract import Format
 from rheos.formats import arrow_format, avro_bounds, json_parts, protobuf_bounds
 from rheos.formats.avro_schemas import parsed
@@ -42,11 +43,7 @@ def _avro(kind: object) -> Format:
 
 
 def _arrow(array: pa.Array) -> bytes:
-    out = pa.BufferOutputStream()
-    batch = pa.record_batch({"x": array})
-    with pa.ipc.new_stream(out, batch.schema) as stream:
-        stream.write_batch(batch)
-    return out.getvalue().to_pybytes()
+    return table_bytes(pa.record_batch({"x": array}))
 
 
 def _varint(number: int) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.text import Text
@@ -17,6 +16,7 @@ from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.protocol.durations import duration_text
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.core.protocol.ids import OperatorId
+from rheos.core.protocol.moments import moment_ms, parsed_moment
 from rheos.ops.control.commands import JobClient
 from rheos.ops.control.registry import JobRecord
 from rheos.ops.control.running_jobs import find_running
@@ -117,10 +117,9 @@ def _moment(text: str, window: str) -> int:
     except ValueError:
         pass
     try:
-        moment = datetime.fromisoformat(text)
+        return moment_ms(parsed_moment(text))
     except ValueError:
         raise ConfigurationError(f"{window!r} is not a window", hint=_WRITE_WINDOW) from None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _pending_for_key(

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from rheos.connectors.registration import ConnectorRegistration, SinkGuarantee
 from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.core.formats.arrow_bytes import table_bytes, table_of
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
 
@@ -72,10 +73,7 @@ class WholeTableWriter(SinkWriter, ABC):
 
 class _CollectWriter(WholeTableWriter):
     def stage(self, checkpoint: CheckpointId, number: int, rows: pa.Table) -> CollectedRows:
-        out = pa.BufferOutputStream()
-        with pa.ipc.new_stream(out, rows.schema) as writer:
-            writer.write_table(rows.combine_chunks())
-        data = out.getvalue().to_pybytes()
+        data = table_bytes(rows.combine_chunks())
         return CollectedRows(checkpoint, self._ctx.subtask, self._ctx.attempt, number, data)
 
 
@@ -90,7 +88,7 @@ def collected(committables: Iterable[bytes]) -> pa.Table | None:
         found[rows.checkpoint, rows.subtask, rows.attempt, rows.number] = rows.data
     if not found:
         return None
-    tables = [pa.ipc.open_stream(found[key]).read_all() for key in sorted(found)]
+    tables = [table_of(found[key]) for key in sorted(found)]
     # A checkpoint of an earlier program may have rows with fewer columns, or with narrower types.
     newest = tables[-1].schema.names
     whole = pa.concat_tables(tables, promote_options="permissive")

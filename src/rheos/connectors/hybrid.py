@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -34,6 +34,7 @@ from rheos.core.connectors.datasets import Dataset, datasets_of
 from rheos.core.connectors.schemas import shown_row
 from rheos.core.errors import InputError, ProgramError, RheosError, SchemaError
 from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.moments import moment_us
 from rheos.core.site import located_at_call
 from rheos.core.times import TimeColumn, Unit
 
@@ -491,8 +492,7 @@ def _switches_us(
 
 def _moment_us(given: Switch) -> int:
     if isinstance(given, datetime):
-        aware = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
-        return (aware - _EPOCH) // timedelta(microseconds=1)
+        return moment_us(given)
     if isinstance(given, int) and not isinstance(given, bool):
         return given * 1000
     raise ProgramError(

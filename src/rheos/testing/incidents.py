@@ -7,14 +7,16 @@ import base64
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from rheos.core.errors import ProgramError
+from rheos.core.formats.arrow_bytes import table_bytes, table_of
 from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.moments import parsed_moment
 from rheos.core.site import call_site, located
 from rheos.ops.control.started_program import StartedProgram
 from rheos.ops.debugging.call_watcher import GivenRow
@@ -138,22 +140,14 @@ def check_incident(
 
 def encoded_state(tables: Sequence[pa.Table]) -> list[str]:
     """Return tables of a state as strings of ASCII."""
-    return [base64.b85encode(zlib.compress(_ipc(table))).decode() for table in tables]
-
-
-def _ipc(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return [base64.b85encode(zlib.compress(table_bytes(table))).decode() for table in tables]
 
 
 def _decoded(text: str) -> pa.Table:
     try:
         unpacked = zlib.decompressobj()
         data = unpacked.decompress(base64.b85decode(text), _MAX_STATE_BYTES)
-        return pa.ipc.open_stream(data).read_all()
+        return table_of(data)
     except (ValueError, zlib.error, pa.ArrowException) as error:
         raise ProgramError(
             f"state= cannot be read: {error}", hint="write the test again: rheos debug --as-test"
@@ -162,10 +156,9 @@ def _decoded(text: str) -> pa.Table:
 
 def _moment(text: str) -> datetime:
     try:
-        moment = datetime.fromisoformat(text)
+        return parsed_moment(text)
     except ValueError:
         raise ProgramError(f"{text!r} is not a time", hint="write it as 2026-01-01T12:00:00Z") from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _is_in(incident: Incident, row: GivenRow, given: Sequence[DeliveryResult]) -> bool:

@@ -18,6 +18,7 @@ from rheos.core.checkpoint.restored_state import Decode, restored_state
 from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.core.checkpoint.state_assignment import shares
 from rheos.core.errors import CheckpointError
+from rheos.core.formats.arrow_bytes import table_bytes, table_of
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.core.protocol.key_groups import group_range
 from rheos.core.protocol.snapshots import (
@@ -41,14 +42,11 @@ SCHEMA = pa.schema({"key_group": pa.uint16(), "row": pa.string()})
 
 def encoded(groups: list[int], tag: str) -> bytes:
     table = pa.table({"key_group": groups, "row": [f"{tag}:{i}" for i in range(len(groups))]}, SCHEMA)
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, SCHEMA) as writer:
-        writer.write_table(table)
-    return bytes(out.getvalue().to_pybytes())
+    return table_bytes(table)
 
 
 def decode(data: bytes, groups: range | None) -> pa.Table:
-    table = pa.ipc.open_stream(data).read_all()
+    table = table_of(data)
     if groups is None:
         return table
     return table.filter(

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from rheos.core.formats.arrow_bytes import table_bytes
 from rheos.core.plan.physical import Edge, Exchange
 from rheos.core.protocol.ids import ChainId
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, without_hashes
 from rheos.runtimes.batch.keyed_ports import OnePort
-from rheos.runtimes.batch.layout import PACKED, pack, packed_row, payloads, unpack
+from rheos.runtimes.batch.layout import PACKED, packed_row, payloads, unpack
 from rheos.runtimes.batch.tasks import RowsOutput
 
 UTC = dt.UTC
@@ -84,7 +85,7 @@ def assert_same(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
 
 def test_a_packed_batch_is_restored() -> None:
     batch = table_of_all()
-    ((port, payload),) = payloads(packed_row(3, pack(batch)), "port")
+    ((port, payload),) = payloads(packed_row(3, table_bytes(batch)), "port")
     assert port == 3
     assert unpack(payload).equals(batch)
     assert packed_row(3, b"").schema == PACKED
@@ -164,7 +165,9 @@ def test_rows_survive_a_real_shuffle_and_sort(spark: Any) -> None:
     def carry(rows: pa.RecordBatch) -> pa.RecordBatch:
         shuffled = (
             spark.range(0, 1, 1, 1)
-            .mapInArrow(worker_task(f"{__name__}:give", pack(rows)), from_arrow_schema(rows.schema))
+            .mapInArrow(
+                worker_task(f"{__name__}:give", table_bytes(rows)), from_arrow_schema(rows.schema)
+            )
             .repartition("bucket")
             .sortWithinPartitions("bucket", "arrival")
             .mapInArrow(worker_task(f"{__name__}:take", b""), "b binary")
@@ -182,7 +185,7 @@ def give(payload: bytes, _: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 def take(_: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield pa.record_batch([pa.array([pack(batch)], pa.binary())], names=["b"])
+        yield pa.record_batch([pa.array([table_bytes(batch)], pa.binary())], names=["b"])
 
 
 def keyed(columns: list[pa.Array]) -> pa.RecordBatch:

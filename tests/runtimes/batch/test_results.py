@@ -16,7 +16,7 @@ from rheos.core.errors import ConfigurationError, JobFailedError
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.state_config import MIB
 from rheos.runtimes.batch import execution, task_notes
-from rheos.runtimes.batch.layout import FIRST_RESULT_PORT, NOTE_PORT, pack, payloads
+from rheos.runtimes.batch.layout import FIRST_RESULT_PORT, NOTE_PORT, payloads
 from rheos.runtimes.batch.outlets import PackedOutlet
 from rheos.runtimes.batch.results import PlanWithHandedRows, Results, handed_over
 from rheos.runtimes.batch.tasks import PackedOutput
@@ -134,8 +134,3 @@ def test_a_job_fails_without_the_note_of_each_task(monkeypatch: pytest.MonkeyPat
     ):
         run._take_notes([chain], frame)
     assert heard == []
-
-
-def test_a_table_is_packed_as_one_stream() -> None:
-    table = pa.table({"n": pa.chunked_array([[1, 2], [3]])})
-    assert pa.ipc.open_stream(pack(table)).read_all().to_pydict() == {"n": [1, 2, 3]}

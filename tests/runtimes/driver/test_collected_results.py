@@ -8,6 +8,7 @@ import pyarrow as pa
 import rheos as rh
 from rheos.connectors.collect import CollectedRows
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.formats.arrow_bytes import table_bytes
 from rheos.core.protocol.control import CommittableHandle
 from rheos.core.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.runtimes.driver.collected_results import CollectedResults
@@ -15,10 +16,7 @@ from rheos.runtimes.driver.collected_results import CollectedResults
 
 def rows(checkpoint: int, *values: int) -> CommittableHandle:
     table = pa.table({"n": pa.array(values, pa.int64())})
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, table.schema) as writer:
-        writer.write_table(table)
-    listed = CollectedRows(checkpoint, 0, 1, 0, out.getvalue().to_pybytes())
+    listed = CollectedRows(checkpoint, 0, 1, 0, table_bytes(table))
     return CommittableHandle(OperatorId("sink-1"), msgspec.msgpack.encode(listed))
 
 

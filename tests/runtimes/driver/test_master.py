@@ -40,6 +40,7 @@ from rheos.core.errors import (
     UserFunctionError,
     WorkerLostError,
 )
+from rheos.core.formats.arrow_bytes import table_bytes
 from rheos.core.graph.nodes import StreamType
 from rheos.core.operators.contract import PortType
 from rheos.core.operators.sink import SinkSpec
@@ -289,10 +290,7 @@ class Driver:
 
 
 def collected_rows(subtask: int, checkpoint: int, attempt: int) -> bytes:
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, SCHEMA) as writer:
-        writer.write_table(pa.table({"n": [10 * checkpoint + subtask]}, SCHEMA))
-    data = out.getvalue().to_pybytes()
+    data = table_bytes(pa.table({"n": [10 * checkpoint + subtask]}, SCHEMA))
     return msgspec.msgpack.encode(CollectedRows(checkpoint, subtask, attempt, 0, data))
 
 

@@ -23,6 +23,7 @@ from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.outage_patience import Patience
 from rheos.connectors.spilling import Count, TargetDelivery
 from rheos.core.errors import UnrestorableError
+from rheos.core.formats.arrow_bytes import table_bytes
 from rheos.core.protocol.elements import Batch
 
 _MOST_ROWS = 65_536
@@ -161,7 +162,4 @@ def _stored(table: InsertTarget, rows: Batch) -> Batch:
 
 
 def _encoded(rows: Batch) -> _Body:
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, rows.schema) as stream:
-        stream.write_batch(rows)
-    return _Body(list(rows.schema.names), out.getvalue().to_pybytes())
+    return _Body(list(rows.schema.names), table_bytes(rows))

@@ -24,6 +24,7 @@ from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import InputError, ProgramError, SchemaError
+from rheos.core.formats.arrow_bytes import table_of
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.time_bounds import PYTHON, refuse_times_outside
 from rheos.core.site import located_at_call
@@ -142,7 +143,7 @@ def _selected(name: str, type: str) -> str:
 
 def _decoded(content: bytes) -> pa.Table:
     try:
-        return pa.ipc.open_stream(content).read_all()
+        return table_of(content)
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(f"the server's answer is not Arrow: {error}") from None
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
 from typing import Any, Protocol, TypeAlias, assert_never
 
 from rheos.core.errors import InputError, ProgramError
+from rheos.core.protocol.moments import moment_ms
 
 Partition: TypeAlias = tuple[str, int]
 """Topic, and number of one of its partitions."""
@@ -97,8 +98,7 @@ def _bound(name: str, given: Any, hint: str) -> Bound:
             raise wrong
         return TopicEdge(given)
     if isinstance(given, datetime):
-        zoned = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
-        return TimeBound(max(0, int(zoned.timestamp() * 1000)))
+        return TimeBound(max(0, moment_ms(given)))
     if _is_number(given):
         return TimeBound(given)
     if not isinstance(given, Mapping) or not all(isinstance(of, Mapping) for of in given.values()):

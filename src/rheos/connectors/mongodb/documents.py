@@ -13,6 +13,7 @@ from rheos.connectors.mongodb.session import bson
 from rheos.core.connectors.schemas import shorten, shown_row
 from rheos.core.errors import InputError, SchemaError
 from rheos.core.protocol.elements import Batch
+from rheos.core.protocol.moments import in_utc
 from rheos.core.protocol.time_bounds import PYTHON, refuse_times_outside
 
 _MOST_INT64 = (1 << 63) - 1
@@ -116,7 +117,7 @@ def _checked_integer(value: int) -> int:
 def _checked_time(value: datetime) -> datetime:
     if value.microsecond % _MILLISECOND_US or getattr(value, "nanosecond", 0):
         raise ValueError("times have whole milliseconds")
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+    return in_utc(value)
 
 
 def rows_of(found: Sequence[Mapping[str, Any]], schema: pa.Schema, of: str) -> Batch:

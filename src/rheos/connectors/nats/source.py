@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
@@ -26,6 +26,7 @@ from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
+from rheos.core.protocol.moments import moment_ms
 from rheos.core.site import located_at_call
 
 
@@ -157,8 +158,7 @@ class NatsSource(Source):
         after, since_ms = 0, None
         match self.start:
             case datetime() as moment:
-                zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-                since_ms = int(zoned.timestamp() * 1000)
+                since_ms = moment_ms(moment)
             case int() as number:
                 after = number - 1
             case "latest":

@@ -6,7 +6,7 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
@@ -28,6 +28,7 @@ from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError, UnavailableError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
+from rheos.core.protocol.moments import moment_ms
 from rheos.core.site import located_at_call
 
 _TOPIC = re.compile(r"(persistent://[^/\s]+/[^/\s]+/)?[^/\s]+")
@@ -190,10 +191,7 @@ class PulsarSource(Source):
         return [name for topic in self.topics for name in connected.get_topic_partitions(topic)]
 
     def _splits(self, connected: Any) -> list[Split]:
-        since_ms = None
-        if isinstance(self.start, datetime):
-            zoned = self.start if self.start.tzinfo is not None else self.start.replace(tzinfo=UTC)
-            since_ms = int(zoned.timestamp() * 1000)
+        since_ms = moment_ms(self.start) if isinstance(self.start, datetime) else None
         found = []
         for name in self._partitions(connected):
             asks = self.bounded or self.start == "latest"

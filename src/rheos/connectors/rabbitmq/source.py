@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -30,6 +30,7 @@ from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
+from rheos.core.protocol.moments import moment_ms
 from rheos.core.site import located_at_call
 
 _MOST_NAME_BYTES = 255
@@ -137,8 +138,7 @@ def _stream_start(start: Any) -> StreamStart:
     if start == "earliest":
         return StreamStart()
     if isinstance(start, datetime):
-        zoned = start if start.tzinfo is not None else start.replace(tzinfo=UTC)
-        return StreamStart(since_ms=int(zoned.timestamp() * 1000))
+        return StreamStart(since_ms=moment_ms(start))
     if isinstance(start, int) and not isinstance(start, bool) and 0 <= start < 1 << 63:
         return StreamStart(start)
     raise ProgramError(

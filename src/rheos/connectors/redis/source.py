@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
@@ -23,6 +23,7 @@ from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import InputError, ProgramError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
+from rheos.core.protocol.moments import moment_ms
 from rheos.core.site import located_at_call
 
 OnTrimmed = Literal["fail", "continue"]
@@ -117,8 +118,7 @@ def _moment(what: str, given: Any, words: Sequence[str]) -> str:
     if isinstance(given, str) and given in words:
         return given
     if isinstance(given, datetime):
-        zoned = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
-        given = int(zoned.timestamp() * 1000)
+        given = moment_ms(given)
     try:
         return str(EntryId.of(str(given)))
     except ValueError:

@@ -27,6 +27,7 @@ from rheos.connectors.spark.table_session import active_session, looking, quoted
 from rheos.connectors.spark.table_writer import TableStaging, TableWriter
 from rheos.connectors.tables import FORMATS, TableFormat, TableSink
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.core.connectors.datasets import common_scheme
 from rheos.core.errors import ConfigurationError, SchemaError
 from rheos.core.protocol.shapes import FieldShape, TypeShape
 
@@ -280,4 +281,4 @@ def _fsspec_url(location: str) -> str:
     if location.startswith("file:"):
         return "/" + location.removeprefix("file:").lstrip("/")
     scheme, separator, rest = location.partition("://")
-    return f"s3://{rest}" if separator and scheme in ("s3a", "s3n") else location
+    return f"{common_scheme(scheme)}://{rest}" if separator else location

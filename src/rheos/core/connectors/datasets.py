@@ -46,12 +46,21 @@ def datasets_of(part: Any) -> tuple[Dataset, ...]:
     return tuple(part.datasets()) if isinstance(part, NamesDatasets) else ()
 
 
+def common_scheme(scheme: str) -> str:
+    """Return the common name of a store's scheme, which has several in Hadoop and fsspec.
+
+    >>> common_scheme("s3a")
+    's3'
+    """
+    return _OF_SCHEMES.get(scheme, scheme)
+
+
 def path_dataset(path: str) -> Dataset:
     """Return the name of a file or a folder, by its absolute path or its URL."""
     parts = urlsplit(path)
     if parts.scheme in ("", "file", "local"):
         return Dataset("file", normpath(parts.path) if parts.scheme else normpath(path))
-    scheme = _OF_SCHEMES.get(parts.scheme, parts.scheme)
+    scheme = common_scheme(parts.scheme)
     # The user of a URL of Azure is the name of the container.
     place = parts.netloc if scheme == "abfss" else parts.netloc.rpartition("@")[2]
     return Dataset(f"{scheme}://{place}", parts.path.strip("/") or "/")

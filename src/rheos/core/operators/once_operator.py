@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from rheos.core.connectors.retry import Retry
 from rheos.core.errors import ProgramError
+from rheos.core.formats.arrow_bytes import table_bytes
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.state import TimeToLive, ValueState
 from rheos.core.operators.async_calls import AsyncCalls
@@ -59,7 +60,6 @@ from rheos.core.operators.runtime_context import RuntimeContext
 from rheos.core.operators.stored_calls import (
     StoredRow,
     decoded_answer,
-    encoded_answer,
     gathered_rows,
 )
 from rheos.core.protocol.elements import Batch, strip_hidden, visible
@@ -301,7 +301,7 @@ class CallOnceOperator(KeyedStateOperator, HoldingOperator):
         self.backend.prepare([call.key for call in calls])
         places: list[int] = []
         for at, call in enumerate(calls):
-            self._remember(call.key, encoded_answer(answers.slice(at, 1)))
+            self._remember(call.key, table_bytes(answers.slice(at, 1)))
             places += [at] * len(call.rows)
         yield from self._emit([answers.take(pa.array(places, pa.int64()))])
 

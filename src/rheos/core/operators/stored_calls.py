@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from rheos.core.formats.arrow_bytes import table_of
 from rheos.core.operators.fitting import fitted
 from rheos.core.protocol.elements import Batch
 
@@ -29,16 +30,7 @@ def gathered_rows(rows: Sequence[StoredRow], schema: pa.Schema) -> Batch:
 
 
 def decoded_answer(answer: bytes, schema: pa.Schema) -> Batch:
-    """Return the row that `encoded_answer` stored, with the columns of `schema`. Raise CheckpointError
+    """Return the row that `table_bytes` stored, with the columns of `schema`. Raise CheckpointError
     if a changed program declares columns that the stored ones do not fit."""
-    table = pa.ipc.open_stream(answer).read_all()
+    table = table_of(answer)
     return fitted(table, schema, "remembered answers").combine_chunks().to_batches()[0]
-
-
-def encoded_answer(row: Batch) -> bytes:
-    """Return a row as an Arrow stream with its schema, which a changed program can read."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, row.schema) as writer:
-        writer.write_batch(row)
-    encoded: bytes = sink.getvalue().to_pybytes()
-    return encoded

@@ -18,6 +18,7 @@ from rheos.connectors.kafka.bounds import Partition
 from rheos.connectors.kafka.source import KafkaSource
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Source, Split
+from rheos.core.connectors.datasets import common_scheme
 from rheos.core.errors import ConfigurationError
 from rheos.core.operators.source_split import SPLIT_ROWS
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
@@ -111,4 +112,4 @@ def _plain(path: str) -> str:
     url = urlparse(path)
     if url.scheme in ("", "file"):
         return absolute(unquote(url.path) if url.scheme else path)
-    return f"{url.scheme.replace('s3a', 's3').replace('s3n', 's3')}://{url.netloc}{unquote(url.path)}"
+    return f"{common_scheme(url.scheme)}://{url.netloc}{unquote(url.path)}"

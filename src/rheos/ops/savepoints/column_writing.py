@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from rheos.connectors.spark.spark_types import to_arrow
 from rheos.core.errors import InputError
+from rheos.core.formats.arrow_bytes import table_bytes, table_of
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.key_groups import owner_of
 from rheos.core.protocol.snapshots import StateHandle, StateKind
@@ -76,18 +77,10 @@ def pack_columns(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[
         table = task.encoder.table(to_arrow(batch, task.given))
         targets = subtask_of(table.column(GROUP).to_numpy(), task.targets, task.max_parallelism)
         made = [
-            {"target": int(target), "rows": _packed(table.filter(pa.array(targets == target)))}
+            {"target": int(target), "rows": table_bytes(table.filter(pa.array(targets == target)))}
             for target in np.unique(targets)
         ]
         yield pa.RecordBatch.from_pylist(made, PACKED)
-
-
-def _packed(table: pa.Table) -> bytes:
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, table.schema) as writer:
-        writer.write_table(table)
-    data: bytes = out.getvalue().to_pybytes()
-    return data
 
 
 def write_columns(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -99,8 +92,7 @@ def _columns_written(task: WriteColumns, batches: Iterable[pa.RecordBatch]) -> I
     by_target: dict[int, list[pa.Table]] = {}
     for batch in batches:
         for row in batch.to_pylist():
-            with pa.ipc.open_stream(row["rows"]) as reader:
-                by_target.setdefault(row["target"], []).append(reader.read_all())
+            by_target.setdefault(row["target"], []).append(table_of(row["rows"]))
     for target, tables in sorted(by_target.items()):
         table = pa.concat_tables(tables)
         order = [(GROUP, "ascending"), *((name, "ascending") for name in task.unique)]

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from rheos.core.formats.arrow_bytes import table_bytes
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.operators.window.base import WindowOperator
 from rheos.core.operators.window.operator import WindowAggregateOperator
@@ -26,7 +27,7 @@ from rheos.core.protocol.snapshots import SnapshotPart, StateKind
 from rheos.core.protocol.state_config import MIB
 from rheos.runtimes.batch import task_notes
 from rheos.runtimes.batch.keyed_input import ROWS_AT_ONCE, BatchBuffer
-from rheos.runtimes.batch.layout import KEY_GROUP, NOTE_STATE, combined_row, pack, payloads, unpack
+from rheos.runtimes.batch.layout import KEY_GROUP, NOTE_STATE, combined_row, payloads, unpack
 from rheos.runtimes.batch.outlets import Outlet, Rows
 
 BUDGET_BYTES = 64 * MIB
@@ -96,7 +97,7 @@ class CombiningOutlet(Outlet):
                 continue  # It contains the time up to which windows have fired, and none have.
             for table in _tables(part):
                 for bucket, rows in _cut(table, self._ctx.max_parallelism):
-                    yield combined_row(bucket, numbers[part.state], pack(rows))
+                    yield combined_row(bucket, numbers[part.state], table_bytes(rows))
 
 
 def _tables(part: SnapshotPart) -> Iterator[pa.Table]:

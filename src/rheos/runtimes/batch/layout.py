@@ -87,14 +87,6 @@ def arrival(partition: int, position: int) -> int:
     return (partition << _POSITIONS) + position
 
 
-def pack(rows: Batch | pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write(rows)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
 def unpack(payload: pa.Buffer) -> Batch:
     with pa.ipc.open_stream(payload) as reader:
         return reader.read_next_batch()

@@ -9,13 +9,14 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from rheos.connectors.spark.spark_types import to_spark
+from rheos.core.formats.arrow_bytes import table_bytes
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import Batch, strip_hidden
 from rheos.core.protocol.state_config import MIB
 from rheos.core.task.custom_partition import CustomPartitioner
 from rheos.runtimes.batch import task_notes
 from rheos.runtimes.batch.keyed_input import BatchBuffer
-from rheos.runtimes.batch.layout import FIRST_RESULT_PORT, LANE_BITS, NOTE_PORT, pack, packed_row
+from rheos.runtimes.batch.layout import FIRST_RESULT_PORT, LANE_BITS, NOTE_PORT, packed_row
 from rheos.runtimes.batch.results import too_large
 from rheos.runtimes.batch.tasks import PackedOutput
 
@@ -54,10 +55,10 @@ class PackedOutlet(Outlet):
         if edge in self._partitioners:
             for lane, piece in enumerate(self._partitioners[edge].split(batch)):
                 if piece is not None:
-                    yield packed_row(edge + (lane << LANE_BITS), pack(piece))
+                    yield packed_row(edge + (lane << LANE_BITS), table_bytes(piece))
             return
         if edge > FIRST_RESULT_PORT:
-            yield packed_row(edge, pack(batch))
+            yield packed_row(edge, table_bytes(batch))
             return
         collected = self._results[edge]
         if collected.gathered.add(strip_hidden(batch)):
@@ -86,7 +87,7 @@ class _CollectedRows:
     def piece(self) -> bytes:
         """Return the rows so far. Raise ConfigurationError if this task alone has too many."""
         table = pa.Table.from_batches(self.gathered.take()).combine_chunks()
-        piece = pack(table)
+        piece = table_bytes(table)
         self.handed = self.handed.plus(
             task_notes.Handed(
                 operator=self._sink.id, pieces=1, rows=table.num_rows, size_bytes=len(piece)

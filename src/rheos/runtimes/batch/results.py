@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from rheos.core.connectors.sink_capabilities import CollectsRows
 from rheos.core.errors import ConfigurationError, JobFailedError
+from rheos.core.formats.arrow_bytes import table_of
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OutputType
 from rheos.core.operators.sink import SinkSpec
@@ -133,7 +134,7 @@ class Results:
         came: dict[OperatorId, Handed] = {}
         for port, payload in rows:
             sink = self._sinks[port].id
-            piece = pa.ipc.open_stream(payload).read_all()
+            piece = table_of(payload)
             batches[sink] += piece.to_batches()
             handed = Handed(operator=sink, pieces=1, rows=piece.num_rows, size_bytes=len(payload))
             came[sink] = came[sink].plus(handed) if sink in came else handed

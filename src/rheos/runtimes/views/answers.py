@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from rheos.core.formats.arrow_bytes import table_of
+
 MAX_PAGE_ROWS = 10_000
 """Maximum number of rows of one page."""
 
@@ -78,8 +80,7 @@ class ViewPage(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def table(self) -> pa.Table:
         """Return the rows of `data`."""
-        with pa.ipc.open_stream(self.data) as stream:
-            return stream.read_all()
+        return table_of(self.data)
 
     def text(self) -> str:
         """Return the rows in aligned columns, and a last line that names the checkpoint."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 import msgspec
 import polars as pl
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.feature_terms import ASKED_AT, FeatureTerms, status_column
+from rheos.core.protocol.moments import moment_ms, parsed_moment
 from rheos.core.safe_strings import shown
 from rheos.runtimes.views.values import key_values
 
@@ -28,19 +28,17 @@ MAX_KEYS = 1_000
 _NUMBER = "__number"
 
 
-def moment_ms(at: str | None) -> int:
+def asked_ms(at: str | None) -> int:
     """Return a time in ISO 8601 in ms since the epoch; the current time for None. Raise
     ConfigurationError if it is invalid."""
     if at is None:
         return time.time_ns() // 1_000_000
     try:
-        found = datetime.fromisoformat(at)
+        return moment_ms(parsed_moment(at))
     except ValueError:
         raise ConfigurationError(
             f"{shown(at)} is not a time", hint="pass a time such as 2026-03-01T09:30:00Z"
         ) from None
-    zoned = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-    return round(zoned.timestamp() * 1000)
 
 
 def keys_of(view: str, written: str, columns: Mapping[str, pa.DataType]) -> pa.Table:

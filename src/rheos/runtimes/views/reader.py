@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.errors import ConfigurationError
+from rheos.core.formats.arrow_bytes import table_bytes
 from rheos.core.known_names import names_hint
 from rheos.core.protocol.key_groups import owner_of
 from rheos.core.protocol.ports import Store
@@ -40,7 +41,7 @@ from rheos.runtimes.views.checkpoint_reads import (
     chunks,
 )
 from rheos.runtimes.views.conditions import ViewCondition, conditions_of
-from rheos.runtimes.views.feature_answers import feature_rows, keys_of, moment_ms
+from rheos.runtimes.views.feature_answers import asked_ms, feature_rows, keys_of
 from rheos.runtimes.views.files import FileCache
 from rheos.runtimes.views.stored_table import StoredTable
 from rheos.runtimes.views.stored_view import StoredView, view_of, views_of
@@ -107,7 +108,7 @@ class ViewReader:
             CheckpointError: No checkpoint can be read.
             TransportError: The store did not answer in time.
         """
-        asked_ms = moment_ms(asked.at)
+        at_ms = asked_ms(asked.at)
 
         def read(entry: CheckpointCompleted) -> ViewPage:
             view = view_of(entry, asked.features)
@@ -117,7 +118,7 @@ class ViewReader:
                     hint="publish features with rh.ml.features(...).publish(), or read it as a view",
                 )
             keys, rows = self._rows_of_keys(view, asked.keys)
-            answer = feature_rows(view.name, keys, rows.select(view.names), view.terms, asked_ms)
+            answer = feature_rows(view.name, keys, rows.select(view.names), view.terms, at_ms)
             return _page_of(view, answer, asked.arrow)
 
         return self._retried(None, read)
@@ -291,7 +292,7 @@ def _page_of(
         columns=rows.column_names,
         rows=[] if arrow else _values(rows),
         next=None if after is None else f"{number}-{after.group}-{after.row}",
-        data=_stream(rows) if arrow else b"",
+        data=table_bytes(rows) if arrow else b"",
     )
 
 
@@ -348,11 +349,3 @@ def _chosen(view: StoredTable, columns: str | None) -> list[str]:
 def _values(rows: pa.Table) -> list[dict[str, Any]]:
     """Return the rows as values of JSON."""
     return [row for batch in rows.to_batches() for row in rows_values(batch)]
-
-
-def _stream(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
