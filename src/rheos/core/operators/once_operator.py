@@ -277,8 +277,8 @@ class CallOnceOperator(KeyedStateOperator, HoldingOperator):
         if doubtful and self.spec.in_doubt == "divert":
             due = [call for call in due if not call.in_doubt]
             for call in doubtful:
-                self._remember(call.key, _GIVEN_UP)
                 self._ledger.answered(call.key)
+            self._remember([(call.key, _GIVEN_UP) for call in doubtful])
             yield from self._divert([row for call in doubtful for row in call.rows])
         elif doubtful:
             self.ctx.count(IN_DOUBT, len(doubtful))
@@ -298,11 +298,10 @@ class CallOnceOperator(KeyedStateOperator, HoldingOperator):
             return
         calls = [self._ledger.answered(key) for key, _ in arrived]
         answers = self._answer_rows(calls, [result for _, result in arrived])
-        self.backend.prepare([call.key for call in calls])
-        places: list[int] = []
-        for at, call in enumerate(calls):
-            self._remember(call.key, table_bytes(answers.slice(at, 1)))
-            places += [at] * len(call.rows)
+        self._remember(
+            [(call.key, table_bytes(answers.slice(at, 1))) for at, call in enumerate(calls)]
+        )
+        places = [at for at, call in enumerate(calls) for _ in call.rows]
         yield from self._emit([answers.take(pa.array(places, pa.int64()))])
 
     def _answer_rows(self, calls: Sequence[WaitingCall[StoredRow]], results: list[Any]) -> Batch:
@@ -312,9 +311,14 @@ class CallOnceOperator(KeyedStateOperator, HoldingOperator):
             row = gathered_rows(calls[mismatch.index].rows[:1], self._schema)
             raise wrong_type(self.ctx, mismatch, record=rows_of(row, self.spec.record)[0]) from None
 
-    def _remember(self, key: Key, answer: bytes) -> None:
-        self._scope.key = key
-        self._answers.value = answer
+    def _remember(self, answers: Sequence[tuple[Key, bytes]]) -> None:
+        stride = self.backend.stride
+        for first in range(0, len(answers), stride):
+            piece = answers[first : first + stride]
+            self.backend.prepare([key for key, _ in piece])
+            for key, answer in piece:
+                self._scope.key = key
+                self._answers.value = answer
 
     # --- snapshots --------------------------------------------------------------------------------
 
