@@ -15,19 +15,19 @@ import logging
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from rheos.connectors.decoded_source import DecodedSource
 from rheos.connectors.message_chunks import MessagePosition, MessageReader
 from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.reading_thread import ReadingThread
 from rheos.core.connectors.contract import (
     Polled,
     ReaderContext,
-    Source,
     SourceClient,
     Split,
     SplitReader,
@@ -45,31 +45,17 @@ class AcknowledgedRows:
 
 
 @dataclass(frozen=True)
-class AcknowledgingSource(Source):
+class AcknowledgingSource(DecodedSource):
     """Source whose messages are acknowledged. Subclasses list the splits, and begin to read one."""
 
     of: AcknowledgedRows
-    record: type | None
-    """Class of the records; None if they have columns that it lacks."""
-    schema: pa.Schema = field(init=False)
     bounded: ClassVar[bool] = False  # type: ignore[misc]
-    rejected: ClassVar[pa.Schema]
-    """Columns of rejected records: the split, the number of the message, and the record."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "schema", self.of.decoding.schema)
 
     @abstractmethod
     def new_reading(
         self, split: Split, position: MessagePosition | None, ctx: ReaderContext
     ) -> AcknowledgedReading:
         """Return the reading of a split, which has not begun."""
-
-    def record_class(self) -> type | None:
-        return self.record
-
-    def rejected_schema(self) -> pa.Schema | None:
-        return self.rejected if self.of.decoding.on_error == "skip" else None
 
     def client(self, ctx: ReaderContext) -> SourceClient | None:
         return AcknowledgingClient()

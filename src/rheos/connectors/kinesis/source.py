@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, ClassVar, Literal
 
 import msgspec
 import pyarrow as pa
 
 from rheos.connectors.aws.client_options import AwsOptions
+from rheos.connectors.decoded_source import DecodedSource
 from rheos.connectors.kinesis.positions import ShardPosition
 from rheos.connectors.kinesis.records import FIELDS, REJECTED
 from rheos.connectors.kinesis.registration import CONNECTOR
@@ -21,12 +22,13 @@ from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.outage_patience import Patience
 from rheos.connectors.removed_messages import OnRemoved, continues_after_removal
 from rheos.connectors.user_formats import check_format, declared_rows
-from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.contract import ReaderContext, Split, SplitReader
 from rheos.core.connectors.datasets import Dataset
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import InputError, ProgramError, UnavailableError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.durations import duration_ms
+from rheos.core.protocol.moments import moment_ms
 from rheos.core.site import located_at_call
 
 _SECOND_MS = 1000
@@ -130,37 +132,32 @@ def source(
 
 
 @dataclass(frozen=True)
-class KinesisSource(Source):
+class KinesisSource(DecodedSource):
     """Source that `kinesis.source` creates."""
 
     of: ShardRows
-    record: type | None
     start: str | datetime
     end: str | datetime | None
     discovery_ms: int | None
     orders_splits: ClassVar[bool] = True
-    schema: pa.Schema = field(init=False)
     bounded: bool = field(init=False)
+    rejected: ClassVar[pa.Schema] = REJECTED
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "schema", self.of.decoding.schema)
+        super().__post_init__()
         object.__setattr__(self, "bounded", self.end is not None)
-
-    def record_class(self) -> type | None:
-        return self.record
-
-    def rejected_schema(self) -> pa.Schema | None:
-        return REJECTED if self.of.decoding.on_error == "skip" else None
 
     def splits(self) -> Sequence[Split]:
         found = self._find_shards(self.of.retry_for_ms)
         since_ms = None
-        if self.start != "earliest":
-            since_ms = found.now_ms if self.start == "latest" else _moment_ms(self.start)
+        if isinstance(self.start, datetime):
+            since_ms = moment_ms(self.start)
+        elif self.start == "latest":
+            since_ms = found.now_ms
         end_ms = None
         if self.end is not None:
             last_ms = found.now_ms + _SECOND_MS - 1
-            end_ms = last_ms if self.end == "latest" else _moment_ms(self.end)
+            end_ms = moment_ms(self.end) if isinstance(self.end, datetime) else last_ms
             if end_ms > last_ms:
                 raise InputError(
                     f"end={self.end} of the stream {self.of.stream!r} is in the future",
@@ -216,9 +213,3 @@ class KinesisSource(Source):
 
     def describe(self) -> str:
         return f"Kinesis stream {self.of.stream} in {self.of.options.address}"
-
-
-def _moment_ms(moment: Any) -> int:
-    assert isinstance(moment, datetime), "the other positions have names"
-    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return int(zoned.timestamp() * 1000)

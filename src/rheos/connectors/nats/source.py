@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 import pyarrow as pa
 
+from rheos.connectors.decoded_source import DecodedSource
 from rheos.connectors.message_chunks import MessagePosition
 from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.nats.client_options import NatsOptions, client
@@ -20,7 +21,7 @@ from rheos.connectors.nats.stream_reading import JetStreamSplit, StreamReading, 
 from rheos.connectors.outage_patience import Patience
 from rheos.connectors.removed_messages import OnRemoved, continues_after_removal
 from rheos.connectors.user_formats import check_format, declared_rows
-from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.contract import ReaderContext, Split, SplitReader
 from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError
@@ -116,7 +117,7 @@ def source(
         continues,
         duration_ms(retry_for),
     )
-    return NatsSource(of, names, record if decoding.schema == rows else None, start, end)
+    return NatsSource(of, record if decoding.schema == rows else None, names, start, end)
 
 
 def _is_name(name: Any) -> bool:
@@ -129,26 +130,19 @@ def _is_number(given: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class NatsSource(Source):
+class NatsSource(DecodedSource):
     """Source that `nats.source` creates."""
 
     of: StreamRows
     streams: tuple[str, ...]
-    record: type | None
     start: str | datetime | int
     end: str | int | None
-    schema: pa.Schema = field(init=False)
     bounded: bool = field(init=False)
+    rejected: ClassVar[pa.Schema] = REJECTED
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "schema", self.of.decoding.schema)
+        super().__post_init__()
         object.__setattr__(self, "bounded", self.end is not None)
-
-    def record_class(self) -> type | None:
-        return self.record
-
-    def rejected_schema(self) -> pa.Schema | None:
-        return REJECTED if self.of.decoding.on_error == "skip" else None
 
     def splits(self) -> Sequence[Split]:
         return [Split(name, msgspec.msgpack.encode(self._split(name))) for name in self.streams]

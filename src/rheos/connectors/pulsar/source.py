@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 import pyarrow as pa
 
+from rheos.connectors.decoded_source import DecodedSource
 from rheos.connectors.message_chunks import MessagePosition
 from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.outage_patience import Patience
@@ -22,7 +23,7 @@ from rheos.connectors.pulsar.positions import MessageNumber
 from rheos.connectors.pulsar.session import LOGGER, PulsarSession
 from rheos.connectors.removed_messages import OnRemoved, continues_after_removal
 from rheos.connectors.user_formats import check_format, declared_rows
-from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.contract import ReaderContext, Split, SplitReader
 from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError, UnavailableError
@@ -119,7 +120,7 @@ def source(
     )
     discovery_ms = None if discover is None or end is not None else duration_ms(discover)
     known = record if decoding.schema == rows else None
-    return PulsarSource(of, names, known, start, end == "latest", discovery_ms)
+    return PulsarSource(of, known, names, start, end == "latest", discovery_ms)
 
 
 def is_topic(name: Any) -> bool:
@@ -128,25 +129,15 @@ def is_topic(name: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class PulsarSource(Source):
+class PulsarSource(DecodedSource):
     """Source that `pulsar.source` creates."""
 
     of: PulsarRows
     topics: tuple[str, ...]
-    record: type | None
     start: str | datetime
     bounded: bool
     discovery_ms: int | None
-    schema: pa.Schema = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "schema", self.of.decoding.schema)
-
-    def record_class(self) -> type | None:
-        return self.record
-
-    def rejected_schema(self) -> pa.Schema | None:
-        return REJECTED if self.of.decoding.on_error == "skip" else None
+    rejected: ClassVar[pa.Schema] = REJECTED
 
     def splits(self) -> Sequence[Split]:
         patience = Patience(self.of.retry_for_ms, lambda: None, LOGGER)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from rheos.connectors.acknowledging import AcknowledgingSource
+from rheos.connectors.decoded_source import DecodedSource
 from rheos.connectors.message_chunks import MessagePosition
 from rheos.connectors.message_decoding import PayloadDecoding
 from rheos.connectors.rabbitmq.client_options import RabbitmqOptions, client
@@ -24,7 +25,7 @@ from rheos.connectors.rabbitmq.stream_reading import (
 )
 from rheos.connectors.removed_messages import OnRemoved, continues_after_removal
 from rheos.connectors.user_formats import check_format, declared_rows
-from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.core.connectors.contract import ReaderContext, Split, SplitReader
 from rheos.core.connectors.datasets import Dataset, server_datasets
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError
@@ -117,7 +118,7 @@ def source(
     begin, continues = _stream_start(start), continues_after_removal(on_removed)
     if stream is not None:
         read = RabbitmqStreamRows(server, decoding, prefetch, continues, duration_ms(retry_for))
-        return RabbitmqStreamSource(read, names, record, begin)
+        return RabbitmqStreamSource(read, record, names, begin)
     if begin != StreamStart() or continues:
         raise ProgramError("start= and on_removed= are for streams", hint='write stream="orders"')
     of = QueueRows(
@@ -174,24 +175,14 @@ class RabbitmqSource(AcknowledgingSource):
 
 
 @dataclass(frozen=True)
-class RabbitmqStreamSource(Source):
+class RabbitmqStreamSource(DecodedSource):
     """Source that `rabbitmq.source` creates for streams."""
 
     of: RabbitmqStreamRows
     streams: tuple[str, ...]
-    record: type | None
     start: StreamStart
-    schema: pa.Schema = field(init=False)
     bounded: ClassVar[bool] = False  # type: ignore[misc]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "schema", self.of.decoding.schema)
-
-    def record_class(self) -> type | None:
-        return self.record
-
-    def rejected_schema(self) -> pa.Schema | None:
-        return STREAM_REJECTED if self.of.decoding.on_error == "skip" else None
+    rejected: ClassVar[pa.Schema] = STREAM_REJECTED
 
     def splits(self) -> Sequence[Split]:
         return [Split(name, msgspec.msgpack.encode(self.start)) for name in self.streams]
