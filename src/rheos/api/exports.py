@@ -137,8 +137,9 @@ from rheos.core.protocol.state_config import StateConfig
 from rheos.ops.debugging.debugging import Debugged, debug
 from rheos.ops.debugging.key_replay import DebugStep
 from rheos.ops.debugging.key_state import StateChange
+from rheos.ops.forks.comparison import ForkResult
 from rheos.ops.forks.difference import OutputDifference
-from rheos.ops.forks.forking import ForkResult, fork
+from rheos.ops.forks.forking import fork
 from rheos.ops.lineage.answer import ExplainedRow, SourceRow, StepFiring, WayStep
 from rheos.ops.lineage.why_query import WhyResult, why
 from rheos.ops.savepoints import new_savepoint, savepoint

@@ -16,8 +16,10 @@ from rheos.cli.jobs import console, plain_table
 from rheos.cli.terminal import report, say
 from rheos.core.checkpoint.names import safe_name
 from rheos.core.errors import ConfigurationError
+from rheos.ops.forks.comparison import ForkResult
 from rheos.ops.forks.difference import OutputDifference
-from rheos.ops.forks.forking import ForkResult, fork
+from rheos.ops.forks.first_difference import FirstDifference
+from rheos.ops.forks.forking import fork
 
 
 def show_fork(
@@ -117,6 +119,9 @@ def _print(found: ForkResult, samples: int, *, waited: bool) -> None:
         if output.rows.height and samples:
             shown.print(Text(f"\n{output.sink}, the first of {output.rows.height:,} differences:"))
             shown.print(_sampled(output, samples))
+    if found.first is not None and samples:
+        shown.print(Text(f"\nthe programs begin to differ at {found.first}:"))
+        shown.print(_sampled(found.first.output, 1))
     for line in _remarks(found, waited):
         shown.print(Text(line, "yellow"))
 
@@ -175,11 +180,22 @@ def fork_object(found: ForkResult, samples: int) -> dict[str, Any]:
         "rows_read": dict(found.rows_read),
         "alike": found.alike,
         "outputs": [_output_object(output, samples) for output in found.outputs.values()],
+        "first": None if found.first is None else _first_object(found.first),
         "notes": list(found.notes),
         "reservations": [
             {"operator": each.operator, "site": str(each.site), "why": each.why}
             for each in found.reservations
         ],
+    }
+
+
+def _first_object(first: FirstDifference) -> dict[str, Any]:
+    return {
+        "operator": first.operator,
+        "site": str(first.site),
+        "tag": first.tag,
+        "key": list(first.output.key),
+        **first.output.rows.head(1).to_dicts()[0],
     }
 
 

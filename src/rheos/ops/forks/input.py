@@ -42,30 +42,38 @@ class CheckpointInput:
             planned.id: self._recorded(planned, plan) for planned, _ in sources(plan)
         }
 
-    def of(self, plan: PhysicalPlan) -> tuple[dict[OperatorId, Tape], list[str]]:
-        """Return the tapes for the sources of a changed program, and notes about them."""
+    def of(
+        self, plan: PhysicalPlan, renamed: Mapping[OperatorId, OperatorId] = MappingProxyType({})
+    ) -> tuple[dict[OperatorId, Tape], list[str]]:
+        """Return the tapes for the sources of a changed program, and notes about them. `renamed` has
+        the new ids of sources by their old ids."""
         tapes, notes = {}, []
+        old_ids = {new: old for old, new in renamed.items() if old in self._sources}
         for planned, source in sources(plan):
-            before = self._sources.get(planned.id)
+            old_id = old_ids.get(planned.id, planned.id)
+            before = self._sources.get(old_id)
             if before is not None and _is_same(before, source):
-                tapes[planned.id] = self.tapes[planned.id]
+                tapes[planned.id] = self.tapes[old_id]
                 continue
-            tapes[planned.id] = self._recorded(planned, plan)
+            tapes[planned.id] = self._recorded(planned, plan, old_id)
             notes.append(
                 f"{planned.site}: the source {planned.name!r} differs from the running program's: "
                 + (
                     "it was read from its beginning"
-                    if planned.id not in self._state
+                    if old_id not in self._state
                     else "they were read independently, at slightly different times"
                 )
             )
         return tapes, notes
 
-    def _recorded(self, planned: PlannedOperator, plan: PhysicalPlan) -> Tape:
+    def _recorded(
+        self, planned: PlannedOperator, plan: PhysicalPlan, id: OperatorId | None = None
+    ) -> Tape:
+        """Record a source. `id`: its id in the checkpoint, if it was renamed."""
         number = sum(1 for _ in self._folder.iterdir())
         folder = self._folder / str(number)
         folder.mkdir()
-        restored = self._state.get(planned.id, {})
+        restored = self._state.get(planned.id if id is None else id, {})
         return record(planned, restored, folder, self._extent, plan.max_parallelism)
 
     def _extent_of(self, length_ms: int) -> Extent:
