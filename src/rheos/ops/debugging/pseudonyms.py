@@ -1,16 +1,16 @@
 """Pseudonyms of the values in an incident. Pure.
 
 Equal values get equal pseudonyms, in all columns. The order of strings, bytes and numbers is kept. A
-string keeps its form: letters stay letters, in their case, and digits stay digits. A number keeps its
-sign and its number of digits. Booleans, times and nulls are not changed.
+string keeps its form (`string_forms`). A number keeps its sign and its number of digits. Booleans,
+times and nulls are not changed.
 """
 
 from __future__ import annotations
 
-import string
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import reduce
 from itertools import groupby
 from operator import itemgetter
 from random import Random
@@ -18,11 +18,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-Scalar: TypeAlias = str | bytes | int | float | Decimal
+from rheos.ops.debugging.string_forms import CheckDigit, choices
 
-_CLASSES = (string.digits, string.ascii_uppercase, string.ascii_lowercase)
-_BLOCK = 64
-"""Characters beyond ASCII are replaced by letters of the same block of this size."""
+Scalar: TypeAlias = str | bytes | int | float | Decimal
 
 
 class Pseudonyms:
@@ -88,54 +86,75 @@ def _scalars(value: Any, kind: pa.DataType) -> Iterator[tuple[Scalar, pa.DataTyp
 
 
 def _strings(values: Collection[str], random: Random) -> dict[str, str]:
-    return dict(_by_prefix(sorted(values), "", "", lambda chars: _characters(chars, random)))
+    forms = {value: choices(value) for value in values}
+
+    def choice(value: str, at: int, before: str) -> str:
+        each = forms[value][at]
+        return each.after(before) if isinstance(each, CheckDigit) else each
+
+    return dict(_by_prefix(sorted(values), choice, random))
 
 
 def _bytes(values: Collection[bytes], random: Random) -> dict[bytes, bytes]:
     as_text = {value.decode("latin-1"): value for value in values}
-
-    def chosen(chars: Sequence[str]) -> list[str]:
-        return [chr(code) for code in sorted(random.sample(range(256), len(chars)))]
-
-    named = _by_prefix(sorted(as_text), "", "", chosen)
+    every = "".join(map(chr, range(256)))
+    named = _by_prefix(sorted(as_text), lambda *_: every, random)
     return {as_text[text]: pseudonym.encode("latin-1") for text, pseudonym in named}
 
 
 def _by_prefix(
-    values: Sequence[str], prefix: str, replaced: str, chosen: Callable[[Sequence[str]], Sequence[str]]
+    values: Sequence[str], choice: Callable[[str, int, str], str], random: Random
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pseudonyms of sorted strings with a common prefix. Other characters replace those after
-    the prefix, in the same order, so the order of the strings is kept."""
-    pending = [(list(values), len(prefix), replaced)]
+    """Yield the pseudonyms of sorted strings.
+
+    Strings with a common prefix have pseudonyms with a common prefix. The characters after it are
+    replaced by others in the same order, so the order of the strings is kept.
+
+    Args:
+        values: The strings.
+        choice: Function that returns the characters that may replace one. It receives the string, the
+            position in it, and the pseudonym of the characters before.
+        random: Source of the choices.
+    """
+    pending = [(list(values), "")]
     while pending:
-        some, length, before = pending.pop()
+        some, before = pending.pop()
+        length = len(before)
         if some and len(some[0]) == length:
             yield some.pop(0), before
         groups = [(char, list(of)) for char, of in groupby(some, itemgetter(length))]
-        others = chosen([char for char, _ in groups])
-        pending += [
-            (of, length + 1, before + other) for (_, of), other in zip(groups, others, strict=True)
-        ]
+        fitting = [reduce(_common, (choice(value, length, before) for value in of)) for _, of in groups]
+        chosen = _ascending(fitting, random)
+        if chosen is None:
+            # A card and a string without its check digit differ only here.
+            chosen = [char for char, _ in groups]
+        pending += [(of, before + other) for (_, of), other in zip(groups, chosen, strict=True)]
 
 
-def _characters(chars: Sequence[str], random: Random) -> list[str]:
-    """Return other characters for ascending ones, of the same classes and in the same order."""
+def _common(one: str, other: str) -> str:
+    return one if one == other else "".join(char for char in one if char in other)
+
+
+def _ascending(sets: Sequence[str], random: Random) -> list[str] | None:
+    """Return an ascending sequence with one character of each set; None if none exists. All sequences
+    have the same probability."""
+    ways: list[dict[str, int]] = []
+    """For each set, the number of sequences that begin there with a character."""
+    for each in reversed(sets):
+        after = ways[-1] if ways else None
+        ways.append(
+            {
+                char: 1 if after is None else sum(n for next_, n in after.items() if next_ > char)
+                for char in each
+            }
+        )
     found: list[str] = []
-    for choice, of in groupby(chars, _class_of):
-        count = len(list(of))
-        found += choice if len(choice) == 1 else sorted(random.sample(choice, count))
+    for possible in reversed(ways):
+        open_ = {char: n for char, n in possible.items() if n and not (found and char <= found[-1])}
+        if not open_:
+            return None
+        found += random.choices(list(open_), list(open_.values()))
     return found
-
-
-def _class_of(char: str) -> str:
-    """Return the characters that may replace one; itself alone if it is no letter and no digit."""
-    for each in _CLASSES:
-        if char in each:
-            return each
-    if not char.isalpha():
-        return char
-    first = ord(char) // _BLOCK * _BLOCK
-    return "".join(filter(str.isalpha, map(chr, range(first, first + _BLOCK))))
 
 
 # --- numbers ------------------------------------------------------------------------------------------
