@@ -186,7 +186,8 @@ FRAMES = [
         "SELECT auction, price, "
         + _frames(_OF_ROWS, _DEAREST, "ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING")
         + ", RANK() OVER (ORDER BY price DESC) AS r, COUNT(*) OVER () AS n, "
-        "LAG(price, 1, -1) OVER (PARTITION BY bidder ORDER BY ts DESC) AS l FROM bids"
+        "LAG(price, 1, -1) OVER (PARTITION BY bidder ORDER BY ts DESC) AS l FROM bids",
+        spark=False,  # It has no COUNT(DISTINCT ...) OVER.
     ),
     Query(
         "SELECT price, NTILE(4) OVER (ORDER BY price, ts) AS t, price / SUM(price) OVER () AS s "
