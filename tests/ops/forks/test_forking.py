@@ -117,6 +117,14 @@ def test_a_duration_ends_each_split_at_its_first_later_row(job: Path) -> None:
     assert found.rows_read == {"orders": 3}
 
 
+def test_rows_without_event_time_are_read_for_the_duration(job: Path) -> None:
+    other = "env.from_source(rh.files.source('in/*.jsonl', schema=Order, on_error='skip'))"
+    v2 = changed(
+        lambda text: text.replace("env.execute", f"{other}.sink_to(SINK, name='all')\nenv.execute")
+    )
+    assert forked(v2, for_="8ms").outputs["all"].new_rows > 0
+
+
 def test_a_sink_of_only_one_program_is_named(job: Path) -> None:
     v2 = changed(lambda text: text.replace('name="windows", uid="out"', 'name="all", uid="other"'))
     found = forked(v2)

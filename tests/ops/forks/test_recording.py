@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.source_split import SPLIT_ROWS, SPLITS
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.ops.forks.recording import Extent, reached_ms
@@ -44,5 +45,15 @@ def test_the_event_time_of_a_job_is_its_slowest_splits(
 
 
 def test_a_split_that_is_ahead_is_read_equally_far_beyond() -> None:
-    until = Extent(100, 10).until(state(slow=(100, False), ahead=(500, False), begun=(40, False)))
+    restored = state(slow=(100, False), ahead=(500, False), begun=(40, False))
+    until = Extent(100, 10).until(Watermark.monotonic(on="at"), restored)
+    assert until is not None
     assert [until(split) for split in ("slow", "ahead", "begun", "new")] == [110, 510, 110, 110]
+
+
+@pytest.mark.parametrize("watermark", [None, Watermark.ingestion_time()])
+def test_rows_without_event_time_are_limited_by_processing_time_alone(
+    watermark: Watermark | None,
+) -> None:
+    assert Extent(100, 10).until(watermark, state(a=(100, False))) is None
+    assert Extent(None, 10).until(Watermark.monotonic(on="at"), {}) is None

@@ -11,7 +11,6 @@ from rheos.core.checkpoint.checkpoint_copies import CopiedCheckpoint
 from rheos.core.checkpoint.restored_state import RestoredByOperator, restored_state
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Source
-from rheos.core.errors import ConfigurationError
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.state import format as state_format
@@ -78,13 +77,7 @@ class CheckpointInput:
 
     def _extent_of(self, length_ms: int) -> Extent:
         reached = (reached_ms(self._state.get(id, {})) for id in self._sources)
-        known = [ms for ms in reached if ms is not None]
-        if not known:
-            raise ConfigurationError(
-                "--for counts from the event time in the checkpoint, which has no event time yet",
-                hint="leave out --for to read everything that is available now",
-            )
-        return Extent(min(known), length_ms)
+        return Extent(min((ms for ms in reached if ms is not None), default=None), length_ms)
 
 
 def state_of(

@@ -52,21 +52,25 @@ _THREADS = 4
 class Extent:
     """The length of an unbounded input."""
 
-    from_ms: int
-    """Event time that the job has reached."""
+    from_ms: int | None
+    """Event time that the job has reached; None if it has not reached any."""
     length_ms: int
     """Length in event time. Each split is read up to its first row that is this far beyond `from_ms`,
     or beyond its own progress if it is ahead of the job. After the same length of processing time, the
-    recording waits for no more rows."""
+    recording waits for no more rows. Without event time, only that limits it."""
 
-    def until(self, restored: Restored) -> _Until:
-        """Return the end of each split, for a source with that state."""
+    def until(self, watermark: Watermark | None, restored: Restored) -> _Until | None:
+        """Return the end of each split, for a source with that state; None if its rows, or the job,
+        have no event time."""
+        begin_ms = self.from_ms
+        if begin_ms is None or watermark is None or watermark.on is None:
+            return None
         own = {
-            str(row["split"]): max(int(row["max_ts"]), self.from_ms) + self.length_ms
+            str(row["split"]): max(int(row["max_ts"]), begin_ms) + self.length_ms
             for table in restored.get(SPLITS, ())
             for row in table.to_pylist()
         }
-        return lambda split: own.get(split, self.from_ms + self.length_ms)
+        return lambda split: own.get(split, begin_ms + self.length_ms)
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def record(
     tapes = _Tapes(folder, extent.rows if isinstance(extent, FirstRows) else None)
     with _located(planned):
         source = _readable(spec, extent)
-        until = extent.until(restored) if isinstance(extent, Extent) else None
+        until = extent.until(spec.watermark, restored) if isinstance(extent, Extent) else None
         positions = extent if isinstance(extent, Positions) else None
         recording = _RecordingSource(source, tapes, spec.watermark, until, positions)
         splits = list(source.splits())
@@ -157,14 +161,7 @@ def _readable(spec: SourceSpec, extent: Extent | Positions | FirstRows | None) -
             "a savepoint, with its own input and sinks",
         )
     source = capabilities.unpaced(source)
-    if isinstance(extent, Positions):
-        return source
-    if isinstance(extent, Extent):
-        if spec.watermark is None or spec.watermark.on is None:
-            raise ConfigurationError(
-                "--for is a duration in event time, but the rows of this source have no event time",
-                hint="leave out --for to read everything that is available now",
-            )
+    if isinstance(extent, Positions | Extent):
         return source
     try:
         return capabilities.until_now(source)
