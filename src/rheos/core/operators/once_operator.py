@@ -298,9 +298,7 @@ class CallOnceOperator(KeyedStateOperator, HoldingOperator):
             return
         calls = [self._ledger.answered(key) for key, _ in arrived]
         answers = self._answer_rows(calls, [result for _, result in arrived])
-        self._remember(
-            [(call.key, table_bytes(answers.slice(at, 1))) for at, call in enumerate(calls)]
-        )
+        self._remember([(call.key, table_bytes(answers.slice(at, 1))) for at, call in enumerate(calls)])
         places = [at for at, call in enumerate(calls) for _ in call.rows]
         yield from self._emit([answers.take(pa.array(places, pa.int64()))])
 
