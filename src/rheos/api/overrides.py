@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -71,11 +72,24 @@ class ProgramCapture(BaseException):
 
 
 _current = Overrides()
+_own: ContextVar[Overrides | None] = ContextVar("_own", default=None)
+"""Overrides of this thread alone; None if those of the process apply."""
 
 
 def current() -> Overrides:
-    """Return the overrides in effect in this process."""
-    return _current
+    """Return the overrides in effect in this thread."""
+    return _own.get() or _current
+
+
+@contextmanager
+def without_overrides() -> Iterator[None]:
+    """Apply no overrides to this thread until the end of the block. Rheos runs queries of its own in
+    the process of a program, and the options of the command are for the program."""
+    before = _own.set(Overrides())
+    try:
+        yield
+    finally:
+        _own.reset(before)
 
 
 @contextmanager

@@ -279,11 +279,19 @@ class SqlSession:
         [made] = pushed([plan])
         return made
 
-    def query(self, text: Any, ttl: TimeToLive | None = None, dialect: str | None = None) -> DataStream:
-        """Return the stream of a query. Raise ProgramError or SchemaError."""
+    def query(
+        self,
+        text: Any,
+        ttl: TimeToLive | None = None,
+        dialect: str | None = None,
+        *,
+        before: Callable[[exp.Expr], None] = lambda query: None,
+    ) -> DataStream:
+        """Return the stream of a query. Raise ProgramError or SchemaError. `before` may change the
+        parsed query before it is planned."""
         sql = replace(_text(text), dialect=self.dialect if dialect is None else dialect_of(dialect))
         with _add_sql(sql):
-            query, plan = self._planned_alone(sql, ttl)
+            query, plan = self._planned_alone(sql, ttl, before)
             # A copy: the same stream may be the result of another query, too.
             at = self.lowering.stream(plan).transformation
             return at.stream_titled(self._named(query))
@@ -302,7 +310,12 @@ class SqlSession:
         with _add_sql(sql):
             return self._explanation(self._planned_alone(sql, ttl)[1])
 
-    def _planned_alone(self, sql: SqlText, ttl: TimeToLive | None) -> tuple[exp.Expr, PlanNode]:
+    def _planned_alone(
+        self,
+        sql: SqlText,
+        ttl: TimeToLive | None,
+        before: Callable[[exp.Expr], None] = lambda query: None,
+    ) -> tuple[exp.Expr, PlanNode]:
         """Return the one query that a string contains, and its plan."""
         statements = parse(sql)
         if not statements:
@@ -315,6 +328,7 @@ class SqlSession:
         if not isinstance(statement, exp.Query | exp.Values):
             hint = "write SELECT ... FROM ...; for other statements use env.sql_script(...)"
             raise sql.error("sql() takes a query", statement, hint)
+        before(statement)
         return statement, self._pushed(sql, statement, ttl)
 
 

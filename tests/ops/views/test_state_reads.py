@@ -26,6 +26,10 @@ from tests.ops.debugging.jobs import PROGRAM, run_job, write_input
 
 JOB = "orders@kept"
 USERS = [f"user {number}" for number in range(40)]
+JOINED = (
+    "SELECT p.user, p.n, total.value FROM (SELECT user, SUM(n) AS n FROM pairs GROUP BY user) p "
+    "JOIN sessions.total ON p.user = total.user"
+)
 TOTALS = """
 totals = keyed.running(n=rh.agg.count(), amount=rh.agg.sum("amount")).uid("totals")
 totals.sink_to(rh.print_sink(), name="totals-out", uid="totals-out")
@@ -151,15 +155,15 @@ def test_sql_joins_states_at_one_checkpoint() -> None:
     totals = {row["user"]: row["value"] for row in both["sessions.total"].table.to_pylist()}
     expected = [[user, sums[user], totals[user]] for user in sorted(totals)]
     assert len(expected) > 1
+    rows = rh.query(JOB).sql(JOINED)
+    assert rows.checkpoint == both["pairs"].checkpoint
+    assert sorted([*row.values()] for row in rows.table.to_pylist()) == expected
     console = Console(file=io.StringIO(), width=100)
     session = ShellSession(
         rh.Environment(runtime="simulated"), console, live=False, views=rh.query(JOB)
     )
     assert session.tables()["sessions.total"] == ["user", "value"]
-    session.run(
-        "SELECT p.user, p.n, total.value FROM (SELECT user, SUM(n) AS n FROM pairs GROUP BY user) p "
-        "JOIN sessions.total ON p.user = total.user"
-    )
+    session.run(JOINED)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     found = re.findall(r"^ *(user \d+) +(\d+) +(\d+) *$", shown, re.MULTILINE)
     assert sorted([user, int(n), int(value)] for user, n, value in found) == expected

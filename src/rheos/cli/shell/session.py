@@ -16,7 +16,6 @@ from sqlglot import exp
 
 from rheos.api.environment import Environment
 from rheos.cli.shell.current_rows import CurrentRows, cell, drawn
-from rheos.cli.shell.view_tables import ViewTables
 from rheos.cli.terminal import say
 from rheos.core.errors import ConfigurationError, Site
 from rheos.core.graph.validate import unbounded_sources
@@ -24,6 +23,7 @@ from rheos.core.known_names import names_hint
 from rheos.core.protocol.shown_rows import values_of
 from rheos.core.site import done_for
 from rheos.ops.views.job_views import JobViews
+from rheos.ops.views.view_tables import ViewTables
 from rheos.runtimes.host.interruptible_waits import thread_ended
 from rheos.runtimes.job import JobState, JobStatus
 from rheos.runtimes.job_handle import JobHandle
@@ -179,7 +179,7 @@ class ShellSession:
 
     def _query(self, sql: SqlText, statement: exp.Expr) -> None:
         if self._views is not None and (read := self._views.read(statement)) is not None:
-            say(read, error=True)
+            say(f"rows of {read.moment}", error=True)
         stream = self._sql.stream(sql, statement)
         stream.collect(_RESULT)
         rows = CurrentRows(stream.schema.names, stream._type.changes)

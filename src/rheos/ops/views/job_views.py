@@ -112,6 +112,36 @@ class JobViews:
 
         return repeated(read)
 
+    @located_at_call
+    def sql(self, query: str, *, dialect: str | None = None) -> ViewRows:
+        """Return the rows of a query over views and states, all at the same checkpoint.
+
+        ```python
+        rows = rh.query(job).sql("SELECT p.n, s.average FROM pages p JOIN slowest s USING (page)")
+        ```
+
+        The query runs in this process, over copies of the tables that it names. Each has up to a
+        million rows. A state has its name from `states`.
+
+        Args:
+            query: The query, as `rheos sql --job` runs it.
+            dialect: System whose meaning the query has: "spark", "flink" or "postgres".
+
+        Returns:
+            The rows of the result, with the checkpoint of the tables.
+
+        Raises:
+            ProgramError: The query is invalid or not supported, at its line and column.
+            ConfigurationError: The query names no view and no state, one has too many rows, or the
+                extra `rheos[sql]` is not installed.
+            CheckpointError: The job has no checkpoint yet, or newer checkpoints replace each one before
+                all tables are read.
+        """
+        import rheos.sql.session  # noqa: F401  # It raises the error for a missing extra.
+        from rheos.ops.views.view_queries import query_rows
+
+        return query_rows(self, query, dialect)
+
     def _table(self, name: str) -> JobTable:
         """Return a view or a state. Raise ConfigurationError if the job has neither."""
         views = self._views_by_name()

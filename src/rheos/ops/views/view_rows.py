@@ -20,3 +20,9 @@ class ViewRows:
     """Number of the checkpoint."""
     completed: datetime
     """Time at which the checkpoint completed."""
+
+    @property
+    def moment(self) -> str:
+        """Return the checkpoint and its time, for people."""
+        when = self.completed.isoformat(" ", "seconds").removesuffix("+00:00")
+        return f"checkpoint {self.checkpoint}, completed {when} UTC"

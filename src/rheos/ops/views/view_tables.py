@@ -1,4 +1,4 @@
-"""The materialized views and keyed states of a job, as tables of the shell: `rheos sql --job`.
+"""The materialized views and keyed states of a job, as tables of the queries of one environment.
 
 A state has its name from `rheos states`. The name of one of several states of an operator has a dot. A
 query writes it as a table of a database: `sessions.total`.
@@ -7,7 +7,8 @@ query writes it as a table of a database: `sessions.total`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import pyarrow as pa
 from sqlglot import exp
@@ -16,14 +17,24 @@ from rheos.api.environment import Environment
 from rheos.api.time_to_live import FOREVER
 from rheos.connectors.collection import CollectionSource
 from rheos.core.errors import CheckpointError
-from rheos.ops.views.job_views import JobViews
 from rheos.ops.views.view_rows import ViewRows
+from rheos.runtimes.views.answers import ViewInfo
+
+
+class ReadTables(Protocol):
+    """The views and states of a job."""
+
+    def views(self) -> Sequence[ViewInfo]: ...
+
+    def states(self) -> Sequence[ViewInfo]: ...
+
+    def scans(self, *names: str) -> dict[str, ViewRows]: ...
 
 
 class ViewTables:
     """Reads the views and states that a query names when it runs, all of them at one checkpoint."""
 
-    def __init__(self, env: Environment, views: JobViews) -> None:
+    def __init__(self, env: Environment, views: ReadTables) -> None:
         self._env = env
         self._views = views
 
@@ -39,14 +50,15 @@ class ViewTables:
         except CheckpointError:
             return {}  # A query reports it.
 
-    def read(self, query: exp.Expr) -> str | None:
+    def read(self, query: exp.Expr) -> ViewRows | None:
         """Make the views and states that a query names known as tables.
 
         Args:
             query: The query. Names that are not a single word are replaced.
 
         Returns:
-            The checkpoint of the rows, for people; None if the query names none.
+            The rows of one of them. Those of the others are of the same checkpoint. None if the query
+            names none.
 
         Raises:
             CheckpointError: The job has no checkpoint yet.
@@ -66,9 +78,7 @@ class ViewTables:
             table = _registered_name(name)
             catalog.remove(table)
             self._env.register(table, self._env.from_source(_source(rows), name=table))
-        first = found[wanted[0]]
-        when = first.completed.isoformat(" ", "seconds").removesuffix("+00:00")
-        return f"rows of checkpoint {first.checkpoint}, completed {when} UTC"
+        return found[wanted[0]]
 
 
 def _source(rows: ViewRows) -> CollectionSource:
