@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import MappingProxyType
 
@@ -20,6 +22,8 @@ from rheos.runtimes.driver.sources_and_sinks import sources
 from rheos.runtimes.host.scratch import folder_of
 from rheos.runtimes.simulated.store import MemoryStore
 
+_AT_ONCE = 16
+"""Maximum number of sources that are read at the same time."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -37,16 +41,18 @@ class CheckpointInput:
         self._folder = Path(folder_of(self, "rheos-fork-"))
         self._sources = {planned.id: source for planned, source in sources(plan)}
         self._extent = None if length_ms is None else self._extent_of(length_ms)
-        self.tapes: Mapping[OperatorId, Tape] = {
-            planned.id: self._recorded(planned, plan) for planned, _ in sources(plan)
-        }
+        self.tapes: Mapping[OperatorId, Tape] = self._recorded(
+            plan, [(planned, planned.id) for planned, _ in sources(plan)]
+        )
 
     def of(
         self, plan: PhysicalPlan, renamed: Mapping[OperatorId, OperatorId] = MappingProxyType({})
     ) -> tuple[dict[OperatorId, Tape], list[str]]:
         """Return the tapes for the sources of a changed program, and notes about them. `renamed` has
         the new ids of sources by their old ids."""
-        tapes, notes = {}, []
+        tapes: dict[OperatorId, Tape] = {}
+        notes: list[str] = []
+        changed: list[tuple[PlannedOperator, OperatorId]] = []
         old_ids = {new: old for old, new in renamed.items() if old in self._sources}
         for planned, source in sources(plan):
             old_id = old_ids.get(planned.id, planned.id)
@@ -54,7 +60,7 @@ class CheckpointInput:
             if before is not None and _is_same(before, source):
                 tapes[planned.id] = self.tapes[old_id]
                 continue
-            tapes[planned.id] = self._recorded(planned, plan, old_id)
+            changed.append((planned, old_id))
             notes.append(
                 f"{planned.site}: the source {planned.name!r} differs from the running program's: "
                 + (
@@ -63,17 +69,35 @@ class CheckpointInput:
                     else "they were read independently, at slightly different times"
                 )
             )
-        return tapes, notes
+        return {**tapes, **self._recorded(plan, changed)}, notes
 
     def _recorded(
-        self, planned: PlannedOperator, plan: PhysicalPlan, id: OperatorId | None = None
-    ) -> Tape:
-        """Record a source. `id`: its id in the checkpoint, if it was renamed."""
-        number = sum(1 for _ in self._folder.iterdir())
-        folder = self._folder / str(number)
-        folder.mkdir()
-        restored = self._state.get(planned.id if id is None else id, {})
-        return record(planned, restored, folder, self._extent, plan.max_parallelism)
+        self, plan: PhysicalPlan, wanted: Sequence[tuple[PlannedOperator, OperatorId]]
+    ) -> dict[OperatorId, Tape]:
+        """Record sources of the plan at the same time, so that a duration passes once. After the first
+        error, the other recordings end. `wanted` has each source with its id in the checkpoint."""
+        first = sum(1 for _ in self._folder.iterdir())
+        stop = threading.Event()
+
+        def recorded(number: int, planned: PlannedOperator, old_id: OperatorId) -> Tape:
+            folder = self._folder / str(number)
+            folder.mkdir()
+            restored = self._state.get(old_id, {})
+            return record(planned, restored, folder, self._extent, plan.max_parallelism, stop)
+
+        with ThreadPoolExecutor(_AT_ONCE, "rheos-recording") as pool:
+            try:
+                tapes = {
+                    planned.id: pool.submit(recorded, number, planned, old_id)
+                    for number, (planned, old_id) in enumerate(wanted, first)
+                }
+                done, _ = wait(tapes.values(), return_when=FIRST_EXCEPTION)
+                failed = (each.exception() for each in tapes.values() if each in done)
+                if (error := next(filter(None, failed), None)) is not None:
+                    raise error
+                return {id: tape.result() for id, tape in tapes.items()}
+            finally:
+                stop.set()
 
     def _extent_of(self, length_ms: int) -> Extent:
         reached = (reached_ms(self._state.get(id, {})) for id in self._sources)

@@ -101,9 +101,11 @@ def record(
     folder: Path,
     extent: Extent | Positions | FirstRows | None,
     max_parallelism: int,
+    stop: threading.Event | None = None,
 ) -> Tape:
     """Record the tape of the source `planned` in the empty `folder`, up to `extent`; None reads all
-    current input. `restored` is the source's state in the checkpoint.
+    current input. `restored` is the source's state in the checkpoint. If `stop` is set, the recording
+    ends where it is.
 
     Raise ConfigurationError if such a recording has no end, or if only one reader may use the source.
     Raise the source's own errors, with the user's line.
@@ -118,6 +120,7 @@ def record(
         recording = _RecordingSource(source, tapes, spec.watermark, until, positions)
         splits = list(source.splits())
     news = threading.Event()
+    stop = threading.Event() if stop is None else stop
     io = ThreadedIo(_THREADS, news.set)
     contexts = OperatorContexts(
         job=JobId("fork"),
@@ -134,9 +137,9 @@ def record(
         operator.open(restored)
         with _located(planned):
             if isinstance(extent, Extent):
-                _read_up_to(operator, source, splits, tapes, news, extent)
+                _read_up_to(operator, source, splits, tapes, news, extent, stop)
             else:
-                _read_to_end(operator, tapes, news)
+                _read_to_end(operator, tapes, news, stop)
     finally:
         operator.close()
         tapes.close()
@@ -176,10 +179,12 @@ def _readable(spec: SourceSpec, extent: Extent | Positions | FirstRows | None) -
         raise
 
 
-def _read_to_end(operator: SourceOperator, tapes: _Tapes, news: threading.Event) -> None:
+def _read_to_end(
+    operator: SourceOperator, tapes: _Tapes, news: threading.Event, stop: threading.Event
+) -> None:
     """Read each split to its end: its own, or that of the requested input."""
     heard_s, before = time.monotonic(), tapes.events
-    while True:
+    while not stop.is_set():
         read = operator.poll(_ROWS)
         if isinstance(read, EndOfInput):
             return
@@ -204,12 +209,13 @@ def _read_up_to(
     tapes: _Tapes,
     news: threading.Event,
     extent: Extent,
+    stop: threading.Event,
 ) -> None:
     """Read until the extent is reached, and add newly discovered splits to `splits`."""
     look_s = time.monotonic()
     deadline_s = look_s + extent.length_ms / 1000
     every_ms = capabilities.discovery_ms(source)
-    while True:
+    while not stop.is_set():
         now_s = time.monotonic()
         if every_ms is not None and now_s >= look_s:
             look_s = now_s + every_ms / 1000
