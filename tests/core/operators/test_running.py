@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 from unittest.mock import patch
@@ -23,9 +23,10 @@ from rheos.core.operators import running_state
 from rheos.core.operators.running import STATE, RunningOperator, RunningSpec, running_schema
 from rheos.core.protocol.elements import TS, visible
 from rheos.core.protocol.ids import CheckpointId
-from rheos.core.protocol.snapshots import PartMode, RestoredState, SnapshotPart, WrittenChain
+from rheos.core.protocol.snapshots import PartMode, SnapshotPart
 from rheos.core.state.key_groups import key_groups, subtask_of
 from tests.core.operators.contexts import context
+from tests.core.state.own_chain import OwnChain
 
 SCHEMA = pa.schema(
     [("k", pa.int64()), ("v", pa.float64()), ("n", pa.int32()), ("s", pa.string()), (TS, pa.int64())]
@@ -288,18 +289,6 @@ def test_a_full_snapshot_follows_when_deltas_are_as_long() -> None:
         modes += chains.take([op])
     full, delta = PartMode.FULL, PartMode.DELTA
     assert modes == [full, delta, delta, full, delta]
-
-
-class OwnChain(RestoredState):
-    """A chain that the restored subtask has written, and may continue."""
-
-    def __init__(self, tables: Sequence[pa.Table]) -> None:
-        self._tables = list(tables)
-        full, *deltas = [table.num_rows for table in tables]
-        self.chain = WrittenChain(full, sum(deltas), len(deltas))
-
-    def __iter__(self) -> Iterator[pa.Table]:
-        return iter(self._tables)
 
 
 def with_own_chain(chains: Chains, op: RunningOperator) -> RunningOperator:

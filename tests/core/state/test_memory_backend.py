@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from rheos.core.state.kinds import handle_of
 from rheos.core.state.memory import MemoryBackend
 from rheos.core.state.scope import KeyScope
 from rheos.runtimes.simulated.clock import SimClock
+from tests.core.state.own_chain import OwnChain
 
 GROUPS = 16
 USERS = KeyCodec(pa.schema([("user", pa.string())]), ("user",))
@@ -82,9 +84,14 @@ class Subtask:
                 self.chains[part.state].append(decode(encode(table, part.kind, part.mode), None))
             self.modes[part.state].append(part.mode)
 
-    def restored(self) -> Subtask:
+    def restored(self, *, continues: bool = False) -> Subtask:
+        """Return a subtask with the state of the chains, which it may continue."""
         other = Subtask(self.states, self.keys)
-        other.backend.restore(self.chains)
+        if not continues:
+            other.backend.restore(self.chains)
+            return other
+        other.backend.restore({name: OwnChain(tables) for name, tables in self.chains.items()})
+        other.chains = {name: list(tables) for name, tables in self.chains.items()}
         return other
 
     @property
@@ -239,6 +246,47 @@ def test_frozen_snapshots_are_written_unchanged() -> None:
     other.backend.restore({part.state: [part.write()] for part in parts})
     assert (other["a"].n.value, list(other["a"].names)) == (1, ["x"])
     assert other["a"].counts.items() == (("x", 1),)
+
+
+def test_a_restored_chain_is_continued_with_changes() -> None:
+    task = Subtask(declared(n=ValueState(int), names=ListState(str), counts=MapState(str, int)))
+    for i in range(100):
+        here = task[f"user {i}"]
+        here.n.value = i
+        here.names.extend("abc")
+        here.counts["x"] = i
+    task.snapshot()
+    task["user 1"].names.append("d")
+    task.snapshot()
+    other = task.restored(continues=True)
+    other.snapshot()
+    assert other.rows == {"n": 0, "names": 0, "counts": 0}
+    other["user 1"].names.append("e")
+    other["user 2"].names.replace(["f"])
+    other["user 3"].names.clear()
+    other["user 1"].n.clear()
+    del other["user 1"].counts["x"]
+    other.snapshot()
+    assert set(chain.from_iterable(other.modes.values())) == {PartMode.DELTA}
+    assert other.rows == {"n": 1, "names": 3, "counts": 1}
+    last = other.restored(continues=True)
+    wanted: list[list[str]] = [list("abcde"), ["f"], []]
+    assert [list(last[f"user {i}"].names) for i in (1, 2, 3)] == wanted
+    assert (last["user 1"].n.value, last["user 1"].counts.items()) == (None, ())
+    # The segments of a list are deleted when the list is replaced.
+    last["user 1"].names.replace(["g"])
+    last.snapshot()
+    assert list(last.restored()["user 1"].names) == ["g"]
+
+
+def test_a_chain_of_another_declaration_is_not_continued() -> None:
+    task = Subtask(declared(n=ValueState(int)))
+    task["a"].n.value = 1
+    task.snapshot()
+    other = Subtask(declared(n=ValueState(float)))
+    other.backend.restore({"n": OwnChain(task.chains["n"], as_declared=False)})
+    other.snapshot()
+    assert other.modes["n"] == [PartMode.FULL]
 
 
 def test_full_parts_are_written_again() -> None:
@@ -544,10 +592,10 @@ class Against(RuleBasedStateMachine):
         else:
             self.task.snapshot()
 
-    @rule()
-    def restore(self) -> None:
+    @rule(continues=st.booleans())
+    def restore(self, continues: bool) -> None:
         self.task.snapshot()
-        self.task = self.task.restored()
+        self.task = self.task.restored(continues=continues)
 
     @rule()
     def savepoint(self) -> None:

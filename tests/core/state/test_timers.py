@@ -16,6 +16,7 @@ from rheos.core.state.keys import KeyCodec
 from rheos.core.state.scope import KeyScope
 from rheos.core.state.timers import TIMERS, MemoryTimers, TimerService
 from rheos.runtimes.simulated.clock import SimClock
+from tests.core.state.own_chain import OwnChain
 
 KEYS = KeyCodec(pa.schema([("user", pa.string())]), ("user",))
 
@@ -39,9 +40,11 @@ class Timers(MemoryTimers):
         self.modes.append(part.mode)
         return int(self.chain[-1].num_rows)
 
-    def restored(self) -> Timers:
+    def restored(self, *, continues: bool = False) -> Timers:
+        """Return the restored timers, which may continue the chain."""
         other = Timers()
-        other.restore({TIMERS: self.chain})
+        other.restore({TIMERS: OwnChain(self.chain) if continues else self.chain})
+        other.chain = list(self.chain) if continues else []
         return other
 
     def due(self, until: int) -> list[tuple[int, str]]:
@@ -167,7 +170,7 @@ def test_wrong_uses_are_refused() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["register", "delete", "due", "take", "lost", "restore"]),
+            st.sampled_from(["register", "delete", "due", "take", "lost", "restore", "continue"]),
             st.sampled_from(["a", "b"]),
             st.integers(0, 5),
         )
@@ -193,10 +196,24 @@ def test_any_sequence_of_operations_agrees_with_a_set(steps: list[tuple[str, str
             timers.force_full()
         else:
             timers.take()
-            timers = timers.restored()
+            timers = timers.restored(continues=step == "continue")
         assert len(timers.event) == len(model)
     timers.take()
     assert timers.restored().due(9) == sorted(model)
+
+
+def test_a_restored_chain_is_continued_with_changes() -> None:
+    timers = Timers()
+    for time in range(10):
+        timers.at("a").register(time)
+    timers.take()
+    other = timers.restored(continues=True)
+    assert other.take() == 0
+    other.at("b").register(3)
+    other.at("a").delete(5)
+    assert other.take() == 2
+    assert other.modes == [PartMode.DELTA, PartMode.DELTA]
+    assert len(other.restored().event) == 10
 
 
 def test_an_overdue_timer_waits_for_the_next_watermark() -> None:

@@ -13,6 +13,7 @@ from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.savepoint import Restore
+from rheos.core.operators.shapes import state_shapes
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol import control
@@ -197,6 +198,7 @@ class Cluster:
             max_parallelism=self.plan.max_parallelism,
             operators={planned.id: planned.name for planned in self.plan.operators()},
             widths=self.plan.widths(),
+            states=state_shapes(self.plan.operators()),
             handles=[
                 handle for m in messages for handle in (m.savepoint_handles if savepoint else m.handles)
             ],

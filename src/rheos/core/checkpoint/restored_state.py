@@ -19,6 +19,7 @@ from rheos.core.errors import CheckpointError, UnrestorableError
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.key_groups import group_range
 from rheos.core.protocol.ports import Store
+from rheos.core.protocol.shapes import StateShape
 from rheos.core.protocol.snapshots import (
     RECEIVER,
     PartMode,
@@ -48,10 +49,12 @@ def restored_state(
     chains: Chains = MappingProxyType({}),
     applied: Mapping[tuple[OperatorId, str], int] = MappingProxyType({}),
     read_ahead: ReadAhead | None = None,
+    declared: Mapping[OperatorId, Mapping[str, StateShape]] = MappingProxyType({}),
 ) -> RestoredByOperator:
     """Return the state of every operator for one subtask, by operator and name. Nothing is read yet.
     `chains` are those that the subtask may continue. `applied` is the number of shares of a state that
     were restored ahead, which are left out. `read_ahead` has tables that need not be read again.
+    `declared` has the shapes of the program's states.
 
     Every subtask gets every state of the checkpoint, possibly without rows. So an operator can
     distinguish a restored subtask from a fresh one. Later iteration raises CheckpointError, with the
@@ -81,6 +84,8 @@ def restored_state(
         )
         if (chain := chains.get((operator, state))) is not None:
             restored.chain = length_of(chain)
+        stored = entry.states.get(operator, {}).get(state)
+        restored.as_declared = stored is not None and stored == declared.get(operator, {}).get(state)
         result.setdefault(operator, {})[state] = restored
     return result
 

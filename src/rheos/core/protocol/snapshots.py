@@ -187,6 +187,9 @@ class RestoredState(Iterable[pa.Table]):
     """Rule by which it was distributed; None if that is unknown."""
     chain: WrittenChain | None = None
     """Chain that the next part may continue as a delta (CP11); None if that part must be FULL."""
+    as_declared = False
+    """Whether the program that stored it declared the state as this one does. Then all parts of the
+    chain can be read by one declaration, also by later programs."""
 
 
 @dataclass(slots=True)

@@ -102,7 +102,9 @@ class MemoryBackend(KeyedStateBackend):
 
     def _restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
         for name, table in self._tables.items():
-            table.restore(restored.get(name, ()), self._keys)
+            tables = restored.get(name, ())
+            table.restore(tables, self._keys)
+            table.chain.resume_restored(tables)
         if self._timers is not None:
             self._timers.restore(restored)
 

@@ -91,7 +91,8 @@ class StateTable(ABC):
 
     @abstractmethod
     def restore(self, tables: Iterable[pa.Table], keys: KeyCodec) -> None:
-        """Add the entries of a restored state, whose parts are these tables in their order."""
+        """Add the entries of a restored state, whose parts are these tables in their order. They do not
+        count as changes."""
 
 
 def _entries(tables: Iterable[pa.Table], keys: KeyCodec) -> Iterator[tuple[Key, bytes, bytes]]:
@@ -296,8 +297,13 @@ class MemoryListTable(StateTable):
         self._written.clear()
 
     def restore(self, tables: Iterable[pa.Table], keys: KeyCodec) -> None:
-        for key, _, data in _entries(tables, keys):
-            self.values.setdefault(key, []).extend(self.codec.decode(data))
+        for key, namespace, data in _entries(tables, keys):
+            items = self.values.setdefault(key, [])
+            # The next delta of the list is added to its segments, or deletes them.
+            written = self._written.setdefault(key, [0])
+            written[-1] = PLACE.unpack(namespace)[0]
+            items.extend(self.codec.decode(data))
+            written.append(len(items))
 
 
 class MemoryMapTable(StateTable):

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.snapshots import (
     PartMode,
+    RestoredState,
     SnapshotPart,
     StateKind,
     WrittenChain,
@@ -108,6 +109,13 @@ class DeltaChain:
     def resume(self, written: WrittenChain) -> None:
         """Continue a chain that was written before the restore, and contains exactly this state."""
         self._written, self._full_next = written, False
+
+    def resume_restored(self, tables: Iterable[pa.Table]) -> bool:
+        """Continue the chain of restored tables if that is possible (CP11). Return whether it is."""
+        if not isinstance(tables, RestoredState) or tables.chain is None or not tables.as_declared:
+            return False
+        self.resume(tables.chain)
+        return True
 
 
 def keyed_part(

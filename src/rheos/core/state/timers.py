@@ -174,14 +174,18 @@ class MemoryTimerQueue(TimerQueue):
     def changes(self) -> int:
         return len(self._added) + len(self._removed)
 
+    def settle(self) -> None:
+        """Reset the changes: the stored parts contain them."""
+        self._added.clear()
+        self._removed.clear()
+
     def standing(self) -> list[Timer]:
         return list(self._live)
 
     def freeze(self, full: bool) -> tuple[list[Timer], list[Timer]]:
         """Return the timers to write and those to delete, and reset the changes."""
         frozen = (self.standing(), []) if full else (list(self._added), list(self._removed))
-        self._added.clear()
-        self._removed.clear()
+        self.settle()
         return frozen
 
 
@@ -286,10 +290,14 @@ class MemoryTimers(TimerService):
 
     def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
         queues = {queue.mark: queue for queue in (self.event, self.processing)}
-        for key, namespace, value in merged(restored.get(TIMERS, ())):
+        tables = restored.get(TIMERS, ())
+        for key, namespace, value in merged(tables):
             mark, timestamp_ms = NAMESPACE.unpack(namespace)
             queues[mark].add(timestamp_ms, self._codec.decode(key))
             queues[mark].fired(fired_of(value))
+        if self._chain.resume_restored(tables):
+            for queue in (self.event, self.processing):
+                queue.settle()
 
 
 def _rows(frozen: Sequence[_Frozen]) -> int:

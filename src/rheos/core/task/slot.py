@@ -14,6 +14,7 @@ from rheos.core.checkpoint.resumed_chains import resumable_chains
 from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.checkpoint.snapshot_writer import INLINE_BYTES, SnapshotWriter
 from rheos.core.connectors.contract import Split
+from rheos.core.operators.shapes import state_shapes
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol import control
 from rheos.core.protocol.ids import Attempt, JobId, OperatorId
@@ -94,6 +95,7 @@ def open_slot(
             chains,
             taken.applied,
             taken.read_ahead,
+            state_shapes(plan.operators()),
         )
     engine = SubtaskEngine(
         deployment.plan,
