@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
@@ -13,6 +13,8 @@ import pytest
 from rheos.api.streams import DataStream
 from rheos.core import aggregates as agg
 from rheos.core.errors import CheckpointError
+from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
+from rheos.core.graph.state import ValueState
 from rheos.core.protocol.snapshots import PartMode
 from rheos.core.task import prepared_slot
 from rheos.core.task.config import TaskConfig
@@ -41,10 +43,28 @@ def _check_many_keys(rows: list[Arrived], outputs: Mapping[str, list[dict[str, A
 
 
 MANY_KEYS = CheckedProgram("many keys", _many_keys, _check_many_keys)
+
+
+class CountOfKey(KeyedProcessFunction):
+    n = ValueState(int, default=0)
+
+    def process_element(self, row: Any, ctx: KeyedContext) -> Iterator[dict[str, int]]:
+        self.n.value += 1
+        yield {"key": ctx.key, "n": self.n.value}
+
+
+def _functions(rows: DataStream) -> Mapping[str, DataStream]:
+    """Return a program with a function whose checkpoints are mostly deltas."""
+    keyed = rows.with_columns(key=pl.col("i") % KEYS).key_by("key")
+    return {"out": keyed.process(CountOfKey(), returns={"key": int, "n": int})}
+
+
+FUNCTIONS = CheckedProgram("function of many keys", _functions, _check_many_keys)
 OTHERS = [programs.ORDERED, TRIGGERED, WINDOWED, EXPIRING]
 """Programs whose states are only read ahead: timers, windows, a join, and lists and maps."""
-PREPARED = [MANY_KEYS, programs.REDUCED, TWICE_KEYED, *OTHERS]
-"""Programs with running aggregates, and some whose states are restored when the attempt begins."""
+PREPARED = [MANY_KEYS, FUNCTIONS, programs.REDUCED, programs.COUNTED, TWICE_KEYED, *OTHERS]
+"""Programs with running aggregates and with values by key, and some whose states are restored when the
+attempt begins."""
 
 
 def handed_over(program: CheckedProgram, seed: int) -> None:
@@ -96,15 +116,18 @@ def _hand_over_often() -> None:
         handed_over(MANY_KEYS, seed)
 
 
-def test_only_the_difference_is_read_when_the_attempt_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = Job(planned(build(MANY_KEYS, made(rate_per_s=2_000.0))), _TASK, parallelism=1)
+@pytest.mark.parametrize(("program", "state"), [(MANY_KEYS, "running"), (FUNCTIONS, "n")])
+def test_only_the_difference_is_read_when_the_attempt_begins(
+    program: CheckedProgram, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job(planned(build(program, made(rate_per_s=2_000.0))), _TASK, parallelism=1)
     job.cluster.run(1_500)
     job.take()
     job.prepare(1)
     job.cluster.run(10)
     job.take()
     assert job.newest is not None
-    states = [handle for handle in job.newest.handles if handle.state == "running"]
+    states = [handle for handle in job.newest.handles if handle.state == state]
     assert [handle.mode for handle in states] == [PartMode.FULL, PartMode.DELTA]
     read: list[str] = []
     get = job.store.get
@@ -119,7 +142,7 @@ def test_only_the_difference_is_read_when_the_attempt_begins(monkeypatch: pytest
     assert states[0].path not in read
     # The next checkpoint continues the chain.
     job.take()
-    again = [handle for handle in job.newest.handles if handle.state == "running"]
+    again = [handle for handle in job.newest.handles if handle.state == state]
     assert again[:2] == states
 
 

@@ -35,6 +35,7 @@ class KeyedFunctionSpec(OperatorSpec):
     side_outputs: Collection[str]
     order: Order
     late: LateByPort
+    prepares_state: ClassVar[bool] = True
     form: ClassVar[FunctionForm] = KEYED
     """Methods of the function that can be compiled."""
 
@@ -86,6 +87,7 @@ class KeyedFunctionOperator(KeyedStateOperator):
         return self._core
 
     def open(self, restored: Restored) -> None:
+        self.adopt_prepared()
         self._core.open(restored)
         if self._waiting is not None:
             self._waiting.restore(restored)

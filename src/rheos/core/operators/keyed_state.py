@@ -3,7 +3,7 @@ shapes of the state, snapshots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import assert_never
 
 import msgspec
@@ -13,6 +13,7 @@ from rheos.core.errors import ConfigurationError
 from rheos.core.graph.state import StateDeclaration
 from rheos.core.graph.types import canonical, key_type
 from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored
+from rheos.core.operators.prepared_state import PreparedState
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.shapes import WINDOW, FieldShape, StatePurpose, StateShape, TypeShape
@@ -24,6 +25,21 @@ from rheos.core.state.kinds import shape_of
 from rheos.core.state.memory import MemoryBackend
 from rheos.core.state.rocksdb.backend import RocksDbBackend
 from rheos.core.state.scope import NO_KEY, KeyScope
+
+
+class PreparedTables(PreparedState):
+    """Keyed state in memory that is restored ahead: that with one value per key."""
+
+    def __init__(self, backend: MemoryBackend) -> None:
+        self.backend = backend
+        self._names = backend.restored_ahead()
+
+    @property
+    def names(self) -> Collection[str]:
+        return self._names
+
+    def apply(self, state: str, tables: Iterable[pa.Table]) -> None:
+        self.backend.restore_ahead(state, tables)
 
 
 class KeyedStateOperator(Operator):
@@ -50,7 +66,20 @@ class KeyedStateOperator(Operator):
         assert scope.key is NO_KEY, "EX17: rows of a broadcast port change no keyed state"
 
     def open(self, restored: Restored) -> None:
+        self.adopt_prepared()
         self.backend.restore(restored)
+
+    def adopt_prepared(self) -> None:
+        """Take the state that was restored ahead, if there is any. Called before `restore`."""
+        prepared, self.ctx.prepared = self.ctx.prepared, None
+        if isinstance(prepared, PreparedTables):
+            assert isinstance(self.backend, MemoryBackend)
+            self.backend.adopt(prepared.backend)
+
+    def prepared_state(self) -> PreparedState | None:
+        if not isinstance(self.backend, MemoryBackend) or not self.backend.restored_ahead():
+            return None
+        return PreparedTables(self.backend)
 
     def keys_held(self) -> int | None:
         return self.backend.keys_held()

@@ -48,6 +48,7 @@ class ReduceSpec(KeySpec):
     """Combines two records of a key into one; emits the combined record for every input."""
 
     kind: ClassVar[str] = "reduce"
+    prepares_state: ClassVar[bool] = True
 
     fn: Callable[[Any, Any], Any]
     record: type | None

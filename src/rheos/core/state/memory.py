@@ -108,6 +108,21 @@ class MemoryBackend(KeyedStateBackend):
         if self._timers is not None:
             self._timers.restore(restored)
 
+    def restored_ahead(self) -> list[str]:
+        """Return the names of the states whose parts can be restored one after another, before the
+        operator is opened."""
+        return [name for name, table in self._tables.items() if isinstance(table, MemoryValueTable)]
+
+    def restore_ahead(self, name: str, tables: Iterable[pa.Table]) -> None:
+        """Restore tables of one of these states, which follow those of earlier calls."""
+        self._tables[name].restore(tables, self._keys)
+
+    def adopt(self, other: MemoryBackend) -> None:
+        """Take the state that another backend of the same operator has restored ahead. Called before
+        `restore`, which adds the parts that follow."""
+        for name in other.restored_ahead():
+            self.value_table(name).values.update(other.value_table(name).values)
+
     def forget(self) -> None:
         for table in self._tables.values():
             table.forget()
