@@ -1,8 +1,10 @@
 """How long a job takes to run again after a worker was killed, on a warm session, and where it goes.
 
-usage: python benchmarks/restart.py [TIMES] [PARALLELISM]
+usage: python benchmarks/restart.py [TIMES] [PARALLELISM] [--state MB]
 
 A keyed function with state, fed without end; a worker is killed with SIGKILL after some checkpoints.
+With --state, the function first stores values of 1,000 bytes, until its state is so large.
+Then 20,000 of the values change every second.
 Times are on one clock, which all processes of a machine share. The parts follow one another:
 
     noticed        the master stops the attempt: Spark has seen that the worker is gone
@@ -17,13 +19,14 @@ Times are on one clock, which all processes of a machine share. The parts follow
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +39,14 @@ COUNTED = pa.schema([("k", pa.int64()), ("n", pa.int64())])
 CHECKPOINTS = "200ms"
 
 
-class Count(rh.KeyedProcessFunction):
-    """Counts per key, and notes when it was unpickled, opened and first called."""
+VALUE_BYTES = 1_000
+RATE = 20_000
+"""Number of rows per second."""
+SMALL_KEYS = 1_000
 
-    seen = rh.ValueState(int, default=0)
+
+class Noted(rh.KeyedProcessFunction):
+    """Notes when it was unpickled, opened and first called."""
 
     def __init__(self, notes: str) -> None:
         self.notes = notes
@@ -56,27 +63,82 @@ class Count(rh.KeyedProcessFunction):
         self.called = False
         self.note("open")
 
-    def process_element(self, row: Any, ctx: rh.KeyedContext) -> Iterator[dict[str, int]]:
+    def note_call(self) -> None:
         if not self.called:
             self.called = True
             self.note("first")
+
+
+class Count(Noted):
+    """Counts per key."""
+
+    seen = rh.ValueState(int, default=0)
+
+    def process_element(self, row: Any, ctx: rh.KeyedContext) -> Iterator[dict[str, int]]:
+        self.note_call()
         self.seen.value += 1
         if self.seen.value % 10 == 0:
             yield {"k": row.k, "n": self.seen.value}
 
 
-def submit(folder: str, parallelism: int, slots: int | None = None) -> tuple[rh.JobHandle, Path, Path]:
-    """The job, the folder of its notes and that of its output. `slots`: how many the session has, where
-    the job is to grow."""
+class Keep(Noted):
+    """Stores a value of `VALUE_BYTES` for each key, which contains the number of its rows."""
+
+    data = rh.ValueState(bytes, default=b"")
+
+    def open(self) -> None:
+        super().open()
+        self.rest = os.urandom(VALUE_BYTES - 8)
+
+    def process_element(self, row: Any, ctx: rh.KeyedContext) -> Iterator[dict[str, int]]:
+        self.note_call()
+        seen = int.from_bytes(self.data.value[:8], "little") + 1
+        self.data.value = seen.to_bytes(8, "little") + self.rest
+        if row.k % 10 == 0:
+            yield {"k": row.k, "n": seen}
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Keys at random, or each key once."""
+
+    keys: int
+    once: bool = False
+
+    def __call__(self, block: Any) -> dict[str, Any]:
+        return {"k": block.index() if self.once else block.rng().integers(0, self.keys, block.rows)}
+
+
+def submit(
+    folder: str, parallelism: int, slots: int | None = None, state_mb: int = 0
+) -> tuple[rh.JobHandle, Path, Path]:
+    """Start the job. Return it, the folder of its notes and that of its output.
+
+    Args:
+        folder: parent of these folders.
+        parallelism: number of subtasks.
+        slots: number of slots of the session, if the job is to grow.
+        state_mb: size of the state. If 0, it is a number for each of `SMALL_KEYS`.
+    """
     notes, out = Path(tempfile.mkdtemp(dir=folder)), Path(tempfile.mkdtemp(dir=folder))
     master = None if slots is None else f"local[{slots + 1}]"
     env = rh.Environment(
-        parallelism, runtime="continuous", checkpoint_interval=CHECKPOINTS, master=master
+        parallelism, runtime="continuous", checkpoint_interval=interval(state_mb), master=master
     )
-    numbers = rh.generator(lambda block: {"k": block.index() % 1000}, rate_per_s=20_000)
-    counted = env.from_source(numbers).key_by("k").process(Count(str(notes)), returns=COUNTED)
+    keys = state_mb * 1_000_000 // VALUE_BYTES or SMALL_KEYS
+    numbers = env.from_source(rh.generator(Keys(keys), rate_per_s=RATE))
+    if state_mb:
+        numbers = env.from_source(rh.generator(Keys(keys, once=True), count=keys)).union(numbers)
+    function = Keep(str(notes)) if state_mb else Count(str(notes))
+    counted = numbers.key_by("k").process(function, returns=COUNTED)
     counted.sink_to(rh.files.sink(out))
     return env.execute_async("restart"), notes, out
+
+
+def interval(state_mb: int) -> str:
+    """Return the checkpoint interval. The first checkpoint of a large state takes longer than the usual
+    one."""
+    return "1s" if state_mb else CHECKPOINTS
 
 
 def until(condition: Callable[[], bool]) -> float:
@@ -99,14 +161,16 @@ def noted(notes: Path, what: str) -> list[float]:
     return [float(first) for words in lines for first in [t for w, t in words if w == what][:1]]
 
 
-def parts(folder: str, parallelism: int) -> tuple[float, dict[str, float], bool]:
+def parts(folder: str, parallelism: int, state_mb: int) -> tuple[float, dict[str, float], bool]:
     """Seconds from the start to the first record, each part of a restart, and whether the killed
     worker's successor was a fresh process."""
     began = time.monotonic()
-    job, notes, out = submit(folder, parallelism)
+    job, notes, out = submit(folder, parallelism, state_mb=state_mb)
     until(lambda: len(noted(notes, "first")) == parallelism)
     start_s = max(noted(notes, "first")) - began
-    until(lambda: job.status().checkpoints_completed >= 3)
+    until(lambda: state_mb * 1e6 <= max((done.state_bytes for done in job.checkpoints()), default=0))
+    stored = job.status().checkpoints_completed
+    until(lambda: job.status().checkpoints_completed >= stored + 3)
     workers = sorted(notes.iterdir())
     for worker in workers:
         worker.unlink()
@@ -128,16 +192,20 @@ def parts(folder: str, parallelism: int) -> tuple[float, dict[str, float], bool]
 
 
 def main() -> None:
-    times = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    parallelism = int(sys.argv[2]) if len(sys.argv) > 2 else 2
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("times", type=int, nargs="?", default=5)
+    parser.add_argument("parallelism", type=int, nargs="?", default=2)
+    parser.add_argument("--state", type=int, default=0, metavar="MB")
+    given = parser.parse_args()
+    times, parallelism = given.times, given.parallelism
     with tempfile.TemporaryDirectory() as folder:
         warm, notes, _ = submit(folder, parallelism)
         until(lambda: len(noted(notes, "first")) == parallelism)
         warm.cancel()
-        runs = [parts(folder, parallelism) for _ in range(times)]
+        runs = [parts(folder, parallelism, given.state) for _ in range(times)]
     fresh = sum(new for _, _, new in runs)
     print(f"{times} times, parallelism {parallelism}, {fresh} with a fresh process; seconds, median")
-    print(f"(least to most); a checkpoint every {CHECKPOINTS}")
+    print(f"(least to most); a checkpoint every {interval(given.state)}")
     show("submit -> first record", [start for start, _, _ in runs])
     print("SIGKILL of a worker ->             after it   of which this part")
     before = [0.0] * times
