@@ -127,6 +127,7 @@ def _stand_ins(records: dict[str, type]) -> dict[str, Any]:
         "rh.Environment.execute": MagicMock(),
         "rh.Environment.execute_async": MagicMock(),
         "rh.fork": MagicMock(),
+        "rh.migrate": MagicMock(),
         "rh.query": MagicMock(),
         "rh.why": MagicMock(),
         "rh.debug": MagicMock(),

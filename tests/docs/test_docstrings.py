@@ -42,7 +42,16 @@ CALLED = {
     "Environment",
 }
 MADE_BY_RHEOS = {
-    *("Block", "CheckpointInfo", "DebugStep", "Debugged", "Element", "ExplainedRow", "ForkResult"),
+    *(
+        "Block",
+        "CheckpointInfo",
+        "DebugStep",
+        "Debugged",
+        "Element",
+        "ExplainedRow",
+        "ForkResult",
+        "Migration",
+    ),
     *("JobResult", "JobStatus", "OutputDifference", "SourceRow", "StateChange", "StepFiring"),
     *("TimeWindow", "WayStep", "WhyResult", "BatchKeys", "BatchState", "AssignerContext"),
     *("EvictorContext", "KeyedContext", "ProcessContext", "TriggerContext", "WindowContext"),

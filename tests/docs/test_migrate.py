@@ -10,10 +10,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from rheos.api.program_file import run_file
 from rheos.cli.main import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "migrate.md"
-FILE = re.compile(r"^```sh\ncat > (\S+) <<'END'\n(.*?)^END\n```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^cat > (\S+) <<'END'\n(.*?)^END\n```$", re.MULTILINE | re.DOTALL)
+
+
+def rheos(*arguments: str) -> str:
+    ran = CliRunner().invoke(app, arguments)
+    assert ran.exit_code == 0, ran.output
+    return ran.stdout
 
 
 @pytest.mark.spark
@@ -22,27 +29,35 @@ def test_the_job_of_the_page_continues_its_query(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     files = dict(FILE.findall(PAGE.read_text()))
-    assert files.keys() == {"query.py", "job.py"}
-    names: dict[str, Any] = {"__name__": "__main__"}
-    query = files["query.py"]
+    assert files.keys() == {"orders/1.json", "query.py", "job.py", "orders/2.json"}
     for name in ("orders", "checkpoint"):
         # The JVM of the tests was started in another folder.
-        query = re.sub(rf'([(,] ?)"{name}"\)', rf'\1"{tmp_path}/{name}")', query)
-    exec(compile(query, "query.py", "exec"), names)
-    Path("job.py").write_text(files["job.py"])
+        files["query.py"] = re.sub(
+            rf'([(,] ?)"{name}"\)', rf'\1"{tmp_path}/{name}")', files["query.py"]
+        )
+    later = files.pop("orders/2.json")
+    Path("orders").mkdir()
+    for name, text in files.items():
+        Path(name).write_text(text)
+    run_file(Path("query.py"), [])
 
-    explained = CliRunner().invoke(app, ["migrate", "checkpoint", "job.py"])
-    assert explained.exit_code == 0, explained.output
-    assert "moved: source 0" in explained.stdout
-    assert "operator 0 (stateStoreSave) -> running" in explained.stdout
+    explained = rheos("migrate", "checkpoint", "job.py")
+    assert "moved: source 0" in explained
+    assert "operator 0 (stateStoreSave) -> running" in explained
+    Path("orders/2.json").write_text(later)
+    move = ("migrate", "checkpoint", "--to", "savepoint", "--prove", "query.py")
+    other = files["job.py"].replace("orders.key_by", 'orders.filter(rh.col("cents") != 50).key_by')
+    Path("other.py").write_text(other)
+    differs = CliRunner().invoke(app, [*move, "other.py"])
+    assert differs.exit_code == 1, differs.output
+    assert "first difference, customer=ada: only the query emits" in differs.stdout
     assert not Path("savepoint").exists()
-    written = CliRunner().invoke(app, ["migrate", "checkpoint", "job.py", "--to", "savepoint"])
-    assert written.exit_code == 0, written.output
-    assert "start the job with: rheos run job.py --from-savepoint" in written.stdout
+    written = rheos(*move, "job.py")
+    for line in re.findall(r"^```\n(compared .*?)```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        assert line in written.replace(f"{tmp_path}/", "")
+    assert "start the job with: rheos run job.py --from-savepoint" in written
 
-    names["put"]("2.json", '{"customer": "ada", "cents": 50}', '{"customer": "eve", "cents": 7}')
-    ran = CliRunner().invoke(app, ["run", "job.py", "--from-savepoint", "savepoint"])
-    assert ran.exit_code == 0, ran.output
+    rheos("run", "job.py", "--from-savepoint", "savepoint")
     rows = [
         json.loads(line)
         for file in Path("totals").rglob("*.jsonl")

@@ -142,6 +142,7 @@ from rheos.ops.forks.difference import OutputDifference
 from rheos.ops.forks.forking import fork
 from rheos.ops.lineage.answer import ExplainedRow, SourceRow, StepFiring, WayStep
 from rheos.ops.lineage.why_query import WhyResult, why
+from rheos.ops.migration.migrating import Migration, migrate
 from rheos.ops.savepoints import new_savepoint, savepoint
 from rheos.ops.views import query
 from rheos.runtimes.host.worker_objects import load_once
@@ -200,6 +201,7 @@ __all__ = [
     "KeyedStream",
     "ListState",
     "MapState",
+    "Migration",
     "OperatorListState",
     "OperatorUnionState",
     "OutOfMemoryError",
@@ -278,6 +280,7 @@ __all__ = [
     "lit",
     "load_once",
     "lookup_table",
+    "migrate",
     "ml",
     "mongodb",
     "mqtt",

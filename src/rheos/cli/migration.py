@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,11 +41,41 @@ def migrate(
             show_default=False,
         ),
     ] = None,
+    prove: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="QUERY",
+            help="The Python file of the query. The query, from a copy of its checkpoint, and the job "
+            "read the same input after the checkpoint, and their rows are compared. If any differ, no "
+            "savepoint is written, and the exit code is 1.",
+            show_default=False,
+        ),
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --prove: number of rows after which the query stops, at the end of a batch. By "
+            "default, it reads all input that exists now.",
+            show_default=False,
+        ),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="With --prove: column by which rows are compared; may be repeated. By default, the "
+            "key of the job's sink.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Write a savepoint that continues a job of another system.
 
     Lists each position and state that the job takes over. The other system's data do not change.
     """
     from rheos.cli.migrate import migrate
+    from rheos.ops.migration.migrating import ProofRequest
 
-    raise typer.Exit(migrate(origin, file, arguments or [], to, settings.overrides()))
+    proof = None if prove is None else ProofRequest(prove, rows=rows, key=key or [])
+    raise typer.Exit(migrate(origin, file, arguments or [], to, settings.overrides(), proof))

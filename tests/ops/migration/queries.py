@@ -63,15 +63,6 @@ def job(folder: Path, build: Callable[[rh.DataStream], rh.DataStream], **more: A
     return env
 
 
-def run_job(
-    folder: Path, build: Callable[[rh.DataStream], rh.DataStream], savepoint: str
-) -> list[dict[str, Any]]:
-    """Run the job from a savepoint to its end, and return its rows."""
-    result = job(folder, build, from_savepoint=savepoint).execute("moved")
-    rows: list[dict[str, Any]] = result.collected["out"].to_pylist()
-    return rows
-
-
 def bytes_in(folder: Path) -> Mapping[str, str]:
     """Return a digest of each file below a folder, hidden ones included."""
     return {

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,12 +13,15 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.core.errors import ConfigurationError
+from rheos.core.errors import ConfigurationError, Site
 from rheos.core.protocol.shapes import StatePurpose
+from rheos.ops.migration.moves import MoveOutcome
 from rheos.ops.migration.processor_state import Processor, find_function, processor_of
-from rheos.ops.migration.query_import import MoveOutcome, import_query
+from rheos.ops.migration.proof import prove
+from rheos.ops.migration.query_import import import_query
+from rheos.ops.migration.spark_program import SparkQuery
 from rheos.ops.migration.spark_state import StateOperator
-from tests.ops.migration.queries import FIRST, REST, job, put, run_job, run_query, stream_of
+from tests.ops.migration.queries import FIRST, REST, job, put, run_query, stream_of
 
 AFTER_MS = 1_000_000
 PROPERTIES = (
@@ -119,12 +121,12 @@ def test_a_function_continues_a_processor(spark: Any, tmp_path: Path) -> None:
         put(folder, "1.json", FIRST)
         run_query(query(), "append", checkpoint, "first")
         put(folder, "2.json", REST)
-        found = import_query(spark, str(checkpoint), job(folder, build).plan())
+        plan = job(folder, build).plan()
+        found = import_query(spark, str(checkpoint), plan)
         assert [move.outcome for move in found.moves] == [MoveOutcome.MOVED] * 2
         savepoint = found.write(str(tmp_path / "savepoint"))
         timers = rh.savepoint(spark, savepoint).state("moved", "timers")
-        shutil.copytree(checkpoint, tmp_path / "copy")
-        of_query = run_query(query(), "append", tmp_path / "copy", "rest")
+        proof = prove(found, plan, SparkQuery(query(), "append", Site("query.py", 1)))
     finally:
         spark.conf.set(provider, before)
     at = [datetime.fromisoformat(str(row["at"])).astimezone(UTC) for row in FIRST]
@@ -132,9 +134,8 @@ def test_a_function_continues_a_processor(spark: Any, tmp_path: Path) -> None:
         (row["item"], int(each.timestamp() * 1000) + AFTER_MS, "event")
         for row, each in zip(FIRST, at, strict=True)
     )
-    of_job = run_job(folder, build, savepoint)
-    assert sorted(of_job, key=repr) == sorted(of_query, key=repr)
-    assert max(row["seen"] for row in of_job) == 4
+    assert proof.holds, [*proof.explained()]
+    assert max(proof.job.column("seen").to_pylist()) == 4
 
 
 def test_states_that_expire_are_refused() -> None:

@@ -3,18 +3,19 @@ and their results are compared. On Spark."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
-from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rheos as rh
-from rheos.core.errors import ConfigurationError
-from rheos.ops.migration.query_import import MoveOutcome, import_query
-from tests.ops.migration.queries import FIRST, REST, bytes_in, job, put, run_job, run_query, stream_of
+from rheos.core.errors import ConfigurationError, Site
+from rheos.ops.migration.moves import MoveOutcome
+from rheos.ops.migration.proof import Proof, prove
+from rheos.ops.migration.query_import import import_query
+from rheos.ops.migration.spark_program import SparkQuery
+from tests.ops.migration.queries import FIRST, REST, bytes_in, job, put, run_query, stream_of
 
 pytestmark = pytest.mark.spark
 
@@ -22,23 +23,21 @@ Query = Callable[[Any], Any]
 Job = Callable[[rh.DataStream], rh.DataStream]
 
 
-def moved(
-    spark: Any, tmp_path: Path, query: Query, mode: str, build: Job
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the rows for the rest of the input: those of the query, and those of the job."""
+def proved(spark: Any, tmp_path: Path, query: Query, mode: str, build: Job) -> Proof:
+    """Move a query after the first part of the input, and compare both over the rest."""
     folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     put(folder, "1.json", FIRST)
     run_query(query(stream_of(spark, folder)), mode, checkpoint, "first")
     put(folder, "2.json", REST)
     before = bytes_in(checkpoint)
-    found = import_query(spark, str(checkpoint), job(folder, build).plan())
+    plan = job(folder, build).plan()
+    found = import_query(spark, str(checkpoint), plan)
     assert [move.outcome for move in found.moves] == [MoveOutcome.MOVED] * 2
-    savepoint = found.write(str(tmp_path / "savepoint"))
+    started = SparkQuery(query(stream_of(spark, folder)), mode, Site("query.py", 1))
+    proof = prove(found, plan, started)
     assert bytes_in(checkpoint) == before, "the checkpoint does not change"
-    copy = tmp_path / "copy"
-    shutil.copytree(checkpoint, copy)
-    of_query = run_query(query(stream_of(spark, folder)), mode, copy, "rest")
-    return of_query, run_job(folder, build, savepoint)
+    assert list(proof.rows_read.values()) == [5]
+    return proof
 
 
 def test_running_aggregates_continue(spark: Any, tmp_path: Path) -> None:
@@ -71,13 +70,14 @@ def test_running_aggregates_continue(spark: Any, tmp_path: Path) -> None:
         )
         return made.select(*names)
 
-    of_query, of_job = moved(spark, tmp_path, query, "update", build)
-    last = {row["item"]: row for row in sorted(of_job, key=lambda row: row["n"])}
-    expected = {row["item"]: row for row in of_query}
-    for row in expected.values():
-        row["name"] = row["name"].astimezone(UTC)
-    assert last == expected
-    assert last["tea"]["n"] == 4
+    proof = proved(spark, tmp_path, query, "update", build)
+    assert proof.holds
+    assert proof.compared.same == 4
+    assert max(row["n"] for row in proof.job.to_pylist() if row["item"] == "tea") == 4
+    assert [*proof.explained()][1:] == [
+        "  same 4, only in the query 0, only in the job 0, changed 0",
+        "the job continues the query: it emits the same rows",
+    ]
 
 
 def test_open_windows_continue(spark: Any, tmp_path: Path) -> None:
@@ -85,15 +85,13 @@ def test_open_windows_continue(spark: Any, tmp_path: Path) -> None:
 
     def query(rows: Any) -> Any:
         windows = rows.groupBy("item", f.window("at", "10 seconds"))
-        made = windows.agg(
+        return windows.agg(
             f.count("*").alias("n"),
             f.sum("price").alias("total"),
             f.avg("price").alias("mean"),
             f.sum("weight").alias("weights"),
             f.min("price").alias("least"),
         )
-        start = f.unix_millis(f.col("window.start")).alias("start_ms")
-        return made.select("item", start, "n", "total", "mean", "weights", "least")
 
     def build(rows: rh.DataStream) -> rh.DataStream:
         windows = rows.key_by("item").window(rh.Tumbling("10s"))
@@ -105,16 +103,11 @@ def test_open_windows_continue(spark: Any, tmp_path: Path) -> None:
             least=rh.agg.min("price"),
         )
 
-    of_query, of_job = moved(spark, tmp_path, query, "append", build)
-    expected = {(row["item"], row.pop("start_ms")): row for row in of_query}
-    found = {}
-    for row in of_job:
-        start_ms = int(row.pop("window_start").timestamp() * 1000)
-        row.pop("window_end")
-        found[row["item"], start_ms] = row
-    # The input of the job ends, so its last window is complete; Spark's never is.
-    assert {key: row for key, row in found.items() if row["item"] != "oat"} == expected
-    assert [row["n"] for key, row in found.items() if key[0] == "tea"] == [2, 1]
+    proof = proved(spark, tmp_path, query, "append", build)
+    assert proof.holds
+    assert proof.compared.difference.key == ("item", "window_start", "window_end")
+    counts = [(row["item"], row["n"]) for row in proof.job.to_pylist()]
+    assert sorted(counts) == [("jam", 1), ("rye", 2), ("tea", 1), ("tea", 2)]
 
 
 @pytest.mark.parametrize(
@@ -135,13 +128,15 @@ def test_open_windows_continue(spark: Any, tmp_path: Path) -> None:
 def test_duplicates_stay_known(
     spark: Any, tmp_path: Path, query: Query, build: Job, request: Any
 ) -> None:
-    of_query, of_job = moved(spark, tmp_path, query, "append", build)
-    prices, expected = ({row["price"] for row in rows} for rows in (of_job, of_query))
+    proof = proved(spark, tmp_path, query, "append", build)
+    lines, prices = "\n".join(proof.explained()), proof.job.column("price").to_pylist()
     if "within" in request.node.callspec.id:
         # Spark forgets a key only between two batches, so it drops more rows of one batch.
-        assert prices - expected == {2}
-        expected.add(2)
-    assert prices == expected
+        assert "only in the query 0, only in the job 1, changed 0" in lines
+        assert "'price': 2," in lines
+        assert not proof.holds
+    else:
+        assert proof.holds, lines
     assert (8 in prices) == ("event time" in request.node.callspec.id)
 
 

@@ -198,7 +198,7 @@ class KafkaSource(Source):
         return REJECTED if self.decoding.on_error == "skip" else None
 
     def as_of_now(self) -> Source:
-        if self.bounded:
+        if self.bounded or self.now is not None:
             return self
         cluster = self._cluster()
         now = cluster.latest(_partitions(cluster.find(self.topics)))
@@ -269,6 +269,11 @@ class KafkaSource(Source):
                     "the job without the offsets, or from a position that you choose with start=",
                 )
         return splits
+
+    def reading_until(self, offsets: Mapping[Partition, int]) -> KafkaSource:
+        """Return the source whose `as_of_now` stops before these offsets. Partitions that they do not
+        name are not read."""
+        return replace(self, discovery_ms=None, now=dict(offsets))
 
     def client(self, ctx: ReaderContext) -> SourceClient | None:
         return TopicConsumer(

@@ -6,6 +6,7 @@ for the feature rather than for the version number, because vendors publish buil
 | since | what differs |
 |---|---|
 | 4.0 | the JVM's classes of a classic session are in `org.apache.spark.sql.classic` |
+| 4.0 | DataFrames of a classic session have a class of their own |
 | 4.0 | `RuntimeConfig.getAll` exists |
 | 4.0 | `DataFrame.toArrow` exists |
 | 4.0 | strings have collations |
@@ -79,6 +80,17 @@ def jvm_class(session: SparkSession, name: Literal["Dataset", "SparkSession"]) -
     package: Any = session._jvm.org.apache.spark.sql
     classic = getattr(package.classic, name)
     return classic if isinstance(classic, JavaClass) else getattr(package, name)
+
+
+def classic_dataframe() -> type[DataFrame]:
+    """Return the class of the DataFrames of a classic session."""
+    classic: type[DataFrame] = DataFrame
+    try:
+        from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+    except ImportError:
+        return classic
+    classic = ClassicDataFrame
+    return classic
 
 
 def reads_parquet_as_wider(session: SparkSession) -> bool:

@@ -65,6 +65,9 @@ class TapedSplit:
     rejected: str | None
     end: TapeEnd
     rows: int
+    final_ms: int | None = None
+    """Event time that the split has reached at the end of its tape, in ms since the epoch. None: that
+    of its rows."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,7 @@ class _TapeReader(SplitReader):
         self._rejected: Iterator[Batch] = iter(()) if rejected is None else iter(_batches(rejected))
         self._reject = ctx.reject
         self._left: Batch | None = None
+        self._final_ms = None if taped is None else taped.final_ms
         self._over = False
         self._given = 0
 
@@ -196,6 +200,9 @@ class _TapeReader(SplitReader):
         return rows
 
     def _at_end(self) -> Polled:
+        if self._final_ms is not None:
+            final_ms, self._final_ms = self._final_ms, None
+            return TimeReached(final_ms)
         self._over = True
         match self._end:
             case TapeEnd.READ | TapeEnd.CUT:

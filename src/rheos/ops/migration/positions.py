@@ -16,6 +16,7 @@ import pyarrow as pa
 from rheos.connectors.files.source import FileSource
 from rheos.connectors.kafka.bounds import Partition
 from rheos.connectors.kafka.source import KafkaSource
+from rheos.connectors.source_wrapper import WrappedSource
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Source, Split
 from rheos.core.connectors.datasets import common_scheme
@@ -87,6 +88,38 @@ def split_rows(source: Source, positions: Positions, max_timestamp_ms: int | Non
         case _:
             assert_never(positions)
     return pa.Table.from_pylist(rows, SPLIT_ROWS)
+
+
+def reading_until(source: Source, positions: Positions) -> Source:
+    """Return a source that reads only the input before these positions.
+
+    Args:
+        source: A source that reads these topics or files: `split_rows` has accepted both.
+        positions: The positions of the other system.
+
+    Returns:
+        A source to be recorded. It discovers no new splits.
+    """
+    match positions:
+        case KafkaOffsets(offsets):
+            assert isinstance(source, KafkaSource)
+            return source.reading_until(offsets)
+        case ReadFiles(paths):
+            return _ReadFilesSource(source, frozenset(_plain(path) for path in paths))
+        case _:
+            assert_never(positions)
+
+
+@dataclass(frozen=True, eq=False)
+class _ReadFilesSource(WrappedSource):
+    paths: frozenset[str]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "discovery_ms", None)
+
+    def splits(self) -> list[Split]:
+        return [split for split in self.source.splits() if _plain(split.id) in self.paths]
 
 
 def _other_source(source: Source, positions: Positions) -> ConfigurationError:

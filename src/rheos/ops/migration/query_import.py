@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from pyspark.sql import SparkSession
 
@@ -16,32 +15,13 @@ from rheos.core.errors import ConfigurationError, SchemaError
 from rheos.core.operators.source_split import SPLITS
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.site import located_at_call
+from rheos.ops.migration.moves import Move, MoveOutcome
 from rheos.ops.migration.operator_forms import KINDS, MatchedOperator, form_of, has_form
 from rheos.ops.migration.positions import split_rows
 from rheos.ops.migration.processor_state import PROCESSORS, add_states, find_function, processor_of
 from rheos.ops.migration.spark_checkpoint import SparkCheckpoint, read_checkpoint
 from rheos.ops.migration.spark_state import StateOperator, state_operators, state_rows
 from rheos.ops.savepoints.bootstrap import NewSavepoint
-
-
-class MoveOutcome(StrEnum):
-    MOVED = "moved"
-    EMPTY = "starts empty"
-    REFUSED = "cannot be moved"
-
-
-@dataclass(frozen=True)
-class Move:
-    """One part of the checkpoint, and its place in the job."""
-
-    part: str
-    """Source or operator of the query."""
-    outcome: MoveOutcome
-    place: str
-    """Operator of the job; empty if no operator corresponds to the part."""
-    reason: str
-    """Description of what is moved, or the reason why it cannot be."""
-    hint: str = ""
 
 
 @dataclass

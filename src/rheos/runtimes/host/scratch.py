@@ -22,6 +22,7 @@ _KINDS = (
     "rheos-debug-",
     "rheos-fork-",
     "rheos-jvm-",
+    "rheos-proof-",
     "rheos-slot-",
     "rheos-staged-",
 )
