@@ -469,6 +469,14 @@ STATE_BYTES = _gauge(
     "REST: state_size",
     over=Merge.LAST,
 )
+STATE_ROWS = _gauge(
+    "state_rows",
+    Unit.ROWS,
+    Scope.OPERATOR,
+    "rows of the operator's keyed state in the newest checkpoint, such as one for each key and window; "
+    "0 for state that is stored as files",
+    over=Merge.LAST,
+)
 KEYS = _gauge(
     "keys",
     Unit.COUNT,

@@ -15,6 +15,7 @@ from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.control import Acknowledge, Progress, Totals
 from rheos.core.protocol.ids import Attempt, JobId
 from rheos.core.protocol.readings import Reading
+from rheos.core.protocol.snapshots import StateKind
 from rheos.runtimes.driver.subtask_reports import SubtaskReports
 from rheos.runtimes.job import JobStatus, OperatorStatus
 
@@ -291,7 +292,11 @@ class MetricsKeeper:
             Reading(f.IN_FLIGHT.name, at, cost.in_flight_bytes),
         ]
         sizes: Counter[str] = Counter()
+        rows: Counter[str] = Counter()
         for handle in share.handles:
             if handle.operator in self._operators:
                 sizes[str(handle.operator)] += handle.size_bytes
-        return found + [Reading(f.STATE_BYTES.name, (op, *at), size) for op, size in sizes.items()]
+                if handle.kind is StateKind.KEYED:
+                    rows[str(handle.operator)] += handle.rows
+        found += [Reading(f.STATE_BYTES.name, (op, *at), size) for op, size in sizes.items()]
+        return found + [Reading(f.STATE_ROWS.name, (op, *at), count) for op, count in rows.items()]
