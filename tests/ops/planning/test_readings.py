@@ -9,7 +9,14 @@ from rheos.core.metrics.model import MetricsReport
 from rheos.core.protocol.readings import Reading
 from rheos.ops.planning.key_counts import COUNTED, HEAVIEST
 from rheos.ops.planning.measurement import ChainLoad, EdgeLoad
-from rheos.ops.planning.readings import busy_share, heaviest_share, phase_of, source_rows, states_of
+from rheos.ops.planning.readings import (
+    StateLifetime,
+    busy_share,
+    heaviest_share,
+    phase_of,
+    source_rows,
+    states_of,
+)
 
 
 def report(values: Mapping[tuple[f.Metric, tuple[str, ...]], float]) -> MetricsReport:
@@ -67,7 +74,7 @@ def test_a_phase_from_the_beginning_has_all_rows() -> None:
 
 def test_state_of_sources_is_left_out_and_growth_is_per_row() -> None:
     early = report({(f.STATE_BYTES, ("count", "0")): 400, (f.ROWS_OUT, ("rows", "0")): 50})
-    [state] = states_of(early, AFTER, {"count": 1000})
+    [state] = states_of(early, AFTER, {"count": StateLifetime(1000)})
     assert (state.operator, state.size_bytes, state.keys, state.lifetime_ms) == (
         "count",
         1000,

@@ -371,6 +371,12 @@ class OperatorSpec(Spec):
         of a fixed size."""
         return None
 
+    @property
+    def window_pane_ms(self) -> int | None:
+        """Return the time in which all rows of a key share one row of the windows' state. None if each
+        input row has its own, or without windows of a fixed size."""
+        return None
+
     # --- columns ------------------------------------------------------------------------------------
 
     def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:

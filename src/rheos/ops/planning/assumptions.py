@@ -12,8 +12,10 @@ import msgspec
 from rheos.core.errors import ConfigurationError
 from rheos.core.known_names import meant
 from rheos.ops.planning.cost_model import CostModel, fit
+from rheos.ops.planning.key_curves import scaled
 from rheos.ops.planning.measurement import Measurement, OperatorState, Phase
 from rheos.ops.planning.model import CapacityPlan, PlanTarget, plan_for, plan_with
+from rheos.ops.planning.state_growth import curves_of
 
 NAMES = ("rate", "keys", "state", "bytes", "machines")
 """Quantities that can be multiplied: rows per second, number of keys, size of the state, size of a row
@@ -59,24 +61,27 @@ def changed_plan(
 ) -> CapacityPlan:
     """Return the plan after the changes. With `machines`, the number of slots is fixed: that of the
     plan without changes, multiplied by the factor."""
+    factors = {change.name: change.factor for change in changes}
+    changed = changed_model(model, changes)
+    changed_target = replace(target, rate=target.rate * factors.get("rate", 1.0))
+    if "machines" not in factors:
+        return plan_for(changed, changed_target)
+    slots = max(1, round(plan_for(model, target).slots * factors["machines"]))
+    return plan_with(changed, changed_target, min(slots, model.measurement.max_parallelism))
+
+
+def changed_model(model: CostModel, changes: Sequence[QuantityChange]) -> CostModel:
+    """Return the costs after the changes of the job itself, which are all but `rate` and `machines`."""
     measurement = model.measurement
-    machines = None
-    changed_target = target
     for change in changes:
         match change.name:
-            case "machines":
-                machines = change.factor
-            case "rate":
-                changed_target = replace(changed_target, rate=changed_target.rate * change.factor)
+            case "rate" | "machines":
+                continue
             case "keys" | "state" | "bytes":
                 measurement = _scaled(measurement, change)
             case _:
                 raise AssertionError(f"unknown quantity {change.name!r}")
-    changed = fit(measurement)
-    if machines is None:
-        return plan_for(changed, changed_target)
-    slots = max(1, round(plan_for(model, target).slots * machines))
-    return plan_with(changed, changed_target, min(slots, measurement.max_parallelism))
+    return fit(measurement)
 
 
 def _scaled(measurement: Measurement, change: QuantityChange) -> Measurement:
@@ -84,9 +89,18 @@ def _scaled(measurement: Measurement, change: QuantityChange) -> Measurement:
     if change.name == "bytes":
         phases = tuple(_with_larger_rows(phase, factor) for phase in measurement.phases)
         return msgspec.structs.replace(measurement, phases=phases)
-    keys = factor if change.name == "keys" else 1.0
-    states = tuple(_scaled_state(state, factor, keys) for state in measurement.states)
-    return msgspec.structs.replace(measurement, states=states)
+    if change.name == "state":
+        states = tuple(_larger_state(state, factor) for state in measurement.states)
+        return msgspec.structs.replace(measurement, states=states)
+    # With a curve, the state follows from the number of keys.
+    states = tuple(
+        _with_keys(
+            state if curves_of(measurement, state.chain) else _larger_state(state, factor), factor
+        )
+        for state in measurement.states
+    )
+    curves = tuple(scaled(curve, factor) for curve in measurement.key_curves)
+    return msgspec.structs.replace(measurement, states=states, key_curves=curves)
 
 
 def _with_larger_rows(phase: Phase, factor: float) -> Phase:
@@ -96,10 +110,16 @@ def _with_larger_rows(phase: Phase, factor: float) -> Phase:
     return msgspec.structs.replace(phase, edges=edges)
 
 
-def _scaled_state(state: OperatorState, factor: float, keys: float) -> OperatorState:
+def _larger_state(state: OperatorState, factor: float) -> OperatorState:
     return msgspec.structs.replace(
         state,
         size_bytes=state.size_bytes * factor,
         growth_bytes_per_row=state.growth_bytes_per_row * factor,
-        keys=None if state.keys is None else state.keys * keys,
+        bytes_per_key=state.bytes_per_key * factor,
+        entry_bytes=state.entry_bytes * factor,
     )
+
+
+def _with_keys(state: OperatorState, factor: float) -> OperatorState:
+    keys = None if state.keys is None else state.keys * factor
+    return msgspec.structs.replace(state, keys=keys)

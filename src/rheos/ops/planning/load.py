@@ -79,7 +79,8 @@ def load_at(model: CostModel, slots: int, rate: float, timeout_us: int | None) -
         waiting = channel_rows(receivers, batch_rows, passed[cost.edge.id] / senders, timeout_us)
         elements[cost.edge.id] = max(1.0, min(full, waiting))
         if cost.edge.remote:
-            network += passed[cost.edge.id] * cost.bytes_per_row * remote_share(slots)
+            row_bytes = cost.bytes_per_row + cost.edge.frame_bytes / elements[cost.edge.id]
+            network += passed[cost.edge.id] * row_bytes * remote_share(slots)
     hot: dict[int, float] = {}
     total = 0.0
     for chain in model.chains:

@@ -40,6 +40,8 @@ class ExchangedEdge(msgspec.Struct, frozen=True):
     """Whether rows go to all slots, and not only to the next chain of the same slot."""
     broadcast: bool = False
     """Whether each row goes to every slot."""
+    frame_bytes: float = 0.0
+    """Bytes of a batch between slots in addition to its rows."""
 
 
 class ChainLoad(msgspec.Struct, frozen=True):
@@ -73,6 +75,16 @@ class Phase(msgspec.Struct, frozen=True):
     edges: tuple[EdgeLoad, ...]
 
 
+class KeyCurve(msgspec.Struct, frozen=True):
+    """Number of different keys on a keyed edge after a number of rows."""
+
+    edge: int
+    rows: tuple[float, ...]
+    """Numbers of rows of all sources, in ascending order."""
+    keys: tuple[float, ...]
+    """Number of different keys for each of them."""
+
+
 class OperatorState(msgspec.Struct, frozen=True):
     """State of an operator at the end of the sample, over all slots."""
 
@@ -81,9 +93,18 @@ class OperatorState(msgspec.Struct, frozen=True):
     """Size in a checkpoint."""
     keys: float | None = None
     growth_bytes_per_row: float = 0.0
-    """Growth of the size per row of the sources, at the end of the sample."""
+    """Growth of the size per row of the sources, in addition to the growth with the number of keys."""
     lifetime_ms: int | None = None
     """Time after which the operator drops state, such as a time to live; None: never."""
+    chain: int | None = None
+    """Chain of the operator; None: unknown."""
+    bytes_per_key: float = 0.0
+    """Size of the state of a key, without a lifetime."""
+    entry_bytes: float = 0.0
+    """Size of one row of the state; 0: unknown."""
+    pane_ms: int | None = None
+    """With a lifetime: time in which all rows of a key share one row of the state. None: each input
+    row has its own."""
 
 
 class Measurement(msgspec.Struct, frozen=True):
@@ -94,6 +115,8 @@ class Measurement(msgspec.Struct, frozen=True):
     edges: tuple[ExchangedEdge, ...]
     phases: tuple[Phase, ...]
     states: tuple[OperatorState, ...] = ()
+    key_curves: tuple[KeyCurve, ...] = ()
+    """Numbers of keys of the keyed edges, as far as they were measured."""
     heaviest_key_share: float | None = None
     """Largest share of the rows of a keyed edge that have the same key; None: not measured."""
     max_parallelism: int = 128
@@ -152,6 +175,8 @@ def _problem(measurement: Measurement) -> str | None:
     edges = {edge.id for edge in measurement.edges}
     if not measurement.phases:
         return "it has no phase"
+    if any(len(curve.rows) != len(curve.keys) for curve in measurement.key_curves):
+        return "a curve of keys has rows without keys"
     if any(edge.source not in chains or edge.target not in chains for edge in measurement.edges):
         return "an edge leads to an unknown chain"
     for phase in measurement.phases:

@@ -9,7 +9,8 @@ from math import log2
 from rheos.core.task.config import TaskConfig
 from rheos.ops.planning.cost_model import CostModel
 from rheos.ops.planning.load import JobLoad, hot_share, latency_ms, load_at, max_rate
-from rheos.ops.planning.measurement import Measurement, OperatorState
+from rheos.ops.planning.measurement import Measurement
+from rheos.ops.planning.state_growth import state_after
 
 _WAITING_BATCHES = TaskConfig().credits
 """Number of batches of each channel that may wait."""
@@ -136,7 +137,9 @@ def _timeouts_us(configured: int | None) -> list[int | None]:
 
 def state_bytes(measurement: Measurement, target: PlanTarget) -> float:
     """Return the size of all state at the target's rate, after the target's time."""
-    return sum(_state_of(state, target) for state in measurement.states)
+    return sum(
+        state_after(measurement, state, target.rate, target.after_ms) for state in measurement.states
+    )
 
 
 def uncertainty(model: CostModel, target: PlanTarget, load: JobLoad) -> tuple[float, list[str]]:
@@ -165,15 +168,6 @@ def uncertainty(model: CostModel, target: PlanTarget, load: JobLoad) -> tuple[fl
 
 
 # --- parts ------------------------------------------------------------------------------------------
-
-
-def _state_of(state: OperatorState, target: PlanTarget) -> float:
-    """Return the size of an operator's state. State with a lifetime has the rows of that time."""
-    if state.growth_bytes_per_row <= 0:
-        return state.size_bytes
-    grown_ms = target.after_ms if state.lifetime_ms is None else min(state.lifetime_ms, target.after_ms)
-    grown = state.growth_bytes_per_row * target.rate * grown_ms / 1000
-    return grown if state.lifetime_ms is not None else state.size_bytes + grown
 
 
 def _state_share(model: CostModel, slots: int) -> float:

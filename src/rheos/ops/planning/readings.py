@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from math import fsum
+from statistics import fmean
 
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.declarations import Metric
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.protocol.accumulators import Accumulated
-from rheos.ops.planning.key_counts import COUNTED, HEAVIEST
-from rheos.ops.planning.measurement import ChainLoad, EdgeLoad, OperatorState, Phase
+from rheos.ops.planning.key_counts import COUNTED, DISTINCT, HEAVIEST
+from rheos.ops.planning.measurement import ChainLoad, EdgeLoad, KeyCurve, OperatorState, Phase
 from rheos.ops.planning.sampled_plan import counted_edge
-
-_LEAST_GROWTH = 0.02
-"""Growth of state in the second half of the sample, relative to its size, that is not by chance."""
+from rheos.ops.planning.state_growth import StateSize, fitted_growth, total_keys
 
 Values = Mapping[tuple[str, ...], float]
+
+
+@dataclass(frozen=True)
+class StateLifetime:
+    """Times of the windows of an operator, in ms."""
+
+    lifetime_ms: int
+    """Time from the start of a window until its state is deleted."""
+    pane_ms: int | None = None
+    """Time in which all rows of a key share one row of the state; None: each input row has its own."""
 
 
 def values_of(report: MetricsReport, metric: Metric) -> dict[tuple[str, ...], float]:
@@ -97,38 +108,104 @@ def heaviest_share(report: MetricsReport) -> float | None:
     return max(shares, default=None)
 
 
+def key_curves(report: MetricsReport, earlier: Sequence[MetricsReport] = ()) -> tuple[KeyCurve, ...]:
+    """Return the numbers of different keys that the counters of the sample found, for each keyed edge.
+
+    Each slot counts the keys of its own rows, so the numbers of all slots are averaged. Operators that
+    know their number of keys add later points.
+
+    Args:
+        report: Last report of the sample.
+        earlier: Earlier reports, in order.
+    """
+    found: dict[int, dict[int, list[float]]] = {}
+    for reading in report.of(f.COUNTER):
+        operator, name, _ = reading.at
+        edge = counted_edge(operator)
+        if edge is None or isinstance(reading.value, Accumulated) or not name.startswith(DISTINCT):
+            continue
+        level = int(name.removeprefix(DISTINCT))
+        found.setdefault(edge, {}).setdefault(level, []).append(reading.value)
+    sent = _by_first(values_of(report, f.SENT_ROWS))
+    rows = source_rows(report)
+    curves = []
+    for edge, levels in found.items():
+        per_source_row = sent.get(str(edge), 0.0) / rows if rows else 0.0
+        if per_source_row:
+            in_order = sorted(levels)
+            points = [(2.0**level / per_source_row, fmean(levels[level])) for level in in_order]
+            for each in (*earlier, report):
+                at, keys = source_rows(each), _keys_after(each, edge)
+                if keys and at > points[-1][0] * 1.5:
+                    points.append((at, keys))
+            curves.append(
+                KeyCurve(
+                    edge, tuple(at for at, _ in points), tuple(accumulate((k for _, k in points), max))
+                )
+            )
+    return tuple(curves)
+
+
+def _keys_after(report: MetricsReport, edge: int) -> float:
+    """Return the largest number of keys that an operator of the edge's target holds, if no other edge
+    leads there; 0 if none knows it."""
+    target = report.edges[str(edge)][1]
+    if sum(each == target for _, each in report.edges.values()) > 1:
+        return 0.0
+    keys = _by_first(values_of(report, f.KEYS))
+    return max((keys.get(operator, 0.0) for operator in report.chains[target]), default=0.0)
+
+
 def states_of(
-    early: MetricsReport | None, late: MetricsReport, lifetimes: Mapping[str, int]
+    early: MetricsReport | None,
+    late: MetricsReport,
+    lifetimes: Mapping[str, StateLifetime],
+    curves: Sequence[KeyCurve] = (),
 ) -> tuple[OperatorState, ...]:
     """Return the state of each operator, and its growth between two reports.
 
     Args:
         early: Report after an early checkpoint; None if there was only one.
         late: Report after the last checkpoint.
-        lifetimes: Times in ms after which operators drop state, by the id of the operator.
+        lifetimes: Lifetimes of state, by the id of the operator.
+        curves: Numbers of keys of the keyed edges.
     """
     size = _by_first(values_of(late, f.STATE_BYTES))
+    entries = _by_first(values_of(late, f.STATE_ROWS))
     keys = _by_first(values_of(late, f.KEYS))
-    before = {} if early is None else _by_first(values_of(early, f.STATE_BYTES))
-    rows = source_rows(late) - (0.0 if early is None else source_rows(early))
-    return tuple(
-        OperatorState(
-            operator=late.operators[id],
-            size_bytes=size_bytes,
-            keys=keys.get(id),
-            growth_bytes_per_row=_growth_per_row(before.get(id), size_bytes, rows),
-            lifetime_ms=lifetimes.get(id),
+    states = []
+    for id, size_bytes in size.items():
+        if not size_bytes or _is_head_of_source(late, id) or counted_edge(id) is not None:
+            continue
+        chain = next(chain for chain, operators in late.chains.items() if id in operators)
+        arriving = [curve for curve in curves if late.edges[str(curve.edge)][1] == chain]
+        lifetime = lifetimes.get(id)
+        # The state of windows does not grow with all keys, but with those of their lifetime.
+        growing = arriving if lifetime is None else []
+        before = None if early is None else _state_size(early, id, growing)
+        if before is not None and not before.size_bytes:
+            before = None
+        per_key, per_row = fitted_growth(before, _state_size(late, id, growing))
+        states.append(
+            OperatorState(
+                operator=late.operators[id],
+                size_bytes=size_bytes,
+                keys=keys.get(id),
+                growth_bytes_per_row=per_row,
+                lifetime_ms=None if lifetime is None else lifetime.lifetime_ms,
+                chain=int(chain),
+                bytes_per_key=per_key,
+                entry_bytes=size_bytes / entries[id] if entries.get(id) else 0.0,
+                pane_ms=None if lifetime is None else lifetime.pane_ms,
+            )
         )
-        for id, size_bytes in size.items()
-        if size_bytes and not _is_head_of_source(late, id) and counted_edge(id) is None
-    )
+    return tuple(states)
 
 
-def _growth_per_row(before: float | None, size_bytes: float, rows: float) -> float:
-    """Return the growth of state per row; 0 if it is unknown, or too small to be more than chance."""
-    if before is None or rows <= 0 or size_bytes - before < size_bytes * _LEAST_GROWTH:
-        return 0.0
-    return (size_bytes - before) / rows
+def _state_size(report: MetricsReport, id: str, curves: Sequence[KeyCurve]) -> StateSize:
+    rows = source_rows(report)
+    size_bytes = _by_first(values_of(report, f.STATE_BYTES)).get(id, 0.0)
+    return StateSize(size_bytes, rows, total_keys(curves, rows))
 
 
 def source_rows(report: MetricsReport) -> float:

@@ -25,8 +25,10 @@ from rheos.core.protocol.state_config import Backend
 from rheos.core.site import done_for
 from rheos.ops.planning.measurement import Measurement, OperatorState, Phase
 from rheos.ops.planning.readings import (
+    StateLifetime,
     busy_share,
     heaviest_share,
+    key_curves,
     phase_of,
     source_rows,
     states_of,
@@ -87,6 +89,8 @@ class _Reports:
     first: MetricsReport | None
     early: MetricsReport | None
     """Report of a checkpoint from the middle of the phase; None with fewer than two checkpoints."""
+    late: MetricsReport | None
+    """First report of the last checkpoint; None without a checkpoint."""
     last: MetricsReport
     seconds: float
 
@@ -221,17 +225,20 @@ def _run(program: _Program, seconds: float) -> _Reports:
             job.wait()  # Raises the error of a job that has failed.
             first, measured_s = None, began_s
         return _Reports(
-            first, _middle(by_checkpoint), last, max(time.monotonic() - measured_s, _POLL_S)
+            first, *_middle_and_last(by_checkpoint), last, max(time.monotonic() - measured_s, _POLL_S)
         )
     finally:
         job.cancel()
 
 
-def _middle(by_checkpoint: Mapping[float, MetricsReport]) -> MetricsReport | None:
-    """Return the report in the middle, by the number of checkpoints. The first checkpoints may be from
-    a time when only a part of the keys had arrived."""
+def _middle_and_last(
+    by_checkpoint: Mapping[float, MetricsReport],
+) -> tuple[MetricsReport | None, MetricsReport | None]:
+    """Return the report in the middle and the last one, by the number of checkpoints. The first
+    checkpoints may be from a time when only a part of the keys had arrived."""
     reports = [by_checkpoint[count] for count in sorted(by_checkpoint)]
-    return reports[(len(reports) - 1) // 2] if len(reports) > 1 else None
+    middle = reports[(len(reports) - 1) // 2] if len(reports) > 1 else None
+    return middle, reports[-1] if reports else None
 
 
 def _wait_for_rows(job: JobHandle) -> float:
@@ -257,7 +264,11 @@ def _measurement(
     job: _Program, stateful: _Reports, phases: Sequence[Phase], splits: dict[str, int]
 ) -> Measurement:
     config = job.config
-    states = states_of(stateful.early, stateful.last, _lifetimes(job.plan))
+    late = stateful.late or stateful.last
+    curves = key_curves(
+        stateful.last, [each for each in (stateful.early, stateful.late) if each is not None]
+    )
+    states = states_of(stateful.early, late, _lifetimes(job.plan), curves)
     size = fsum(state.size_bytes for state in states)
     memory = total(stateful.last, f.MEMORY) / job.plan.parallelism
     factor = _memory_per_state_byte(stateful)
@@ -268,6 +279,7 @@ def _measurement(
         edges=planned_edges(job.plan),
         phases=tuple(phases),
         states=states,
+        key_curves=curves,
         heaviest_key_share=heaviest_share(stateful.last),
         max_parallelism=job.plan.max_parallelism,
         batch_rows=config.task.batch_rows,
@@ -307,10 +319,10 @@ def _sync_us_per_mb(report: MetricsReport, slot_bytes: float) -> float:
     return pause_ms * 1000 / (slot_bytes / 1e6) if slot_bytes > 1e6 else 0.0
 
 
-def _lifetimes(plan: PhysicalPlan) -> dict[str, int]:
-    """Return the length in ms of windows of a fixed size, with their lateness, by operator."""
+def _lifetimes(plan: PhysicalPlan) -> dict[str, StateLifetime]:
+    """Return the times of windows of a fixed size, by operator."""
     return {
-        str(planned.id): lifetime_ms
+        str(planned.id): StateLifetime(lifetime_ms, planned.spec.window_pane_ms)
         for planned in plan.operators()
         if (lifetime_ms := planned.spec.window_lifetime_ms) is not None
     }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from rheos.connectors.blackhole import BlackholeSink
 from rheos.connectors.generator import GeneratorSource
 from rheos.connectors.source_wrapper import WrappedSource
@@ -26,6 +28,7 @@ from rheos.core.plan.physical import (
     ToEdge,
     ToOperator,
 )
+from rheos.core.protocol import wire
 from rheos.core.protocol.ids import OperatorId
 from rheos.ops.planning.key_counts import KeyCountSpec
 from rheos.ops.planning.measurement import CostedChain, ExchangedEdge
@@ -76,6 +79,7 @@ def planned_chains(plan: PhysicalPlan, splits: Mapping[str, int]) -> tuple[Coste
 
 
 def planned_edges(plan: PhysicalPlan) -> tuple[ExchangedEdge, ...]:
+    schemas = plan.edge_schemas()
     return tuple(
         ExchangedEdge(
             id=edge.id,
@@ -83,9 +87,16 @@ def planned_edges(plan: PhysicalPlan) -> tuple[ExchangedEdge, ...]:
             target=edge.target,
             remote=edge.exchange is not Exchange.FORWARD,
             broadcast=edge.exchange is Exchange.BROADCAST,
+            frame_bytes=_frame_bytes(schemas[edge.id]) if edge.id in schemas else 0.0,
         )
         for edge in plan.edges
     )
+
+
+def _frame_bytes(schema: pa.Schema) -> float:
+    """Return the bytes of a batch without rows, as slots send it to each other."""
+    empty = pa.RecordBatch.from_pylist([], schema=schema)
+    return float(wire.HEADER_BYTES + wire.encode_batch(empty).size)
 
 
 # --- sources and sinks ------------------------------------------------------------------------------

@@ -48,6 +48,14 @@ class WindowSpec(SplitSpec):
         size_ms = getattr(self.window, "size_ms", None)
         return size_ms + self.lateness_ms if isinstance(size_ms, int) else None
 
+    @property
+    def window_pane_ms(self) -> int | None:
+        shares_rows = self.fn is None and all(agg.can_run() for agg in self.aggregates.values())
+        if not shares_rows or self.window_lifetime_ms is None:
+            return None
+        panes = (getattr(self.window, name, None) for name in ("slide_ms", "step_ms", "size_ms"))
+        return next((pane_ms for pane_ms in panes if isinstance(pane_ms, int)), None)
+
     def _windows(self, ctx: OperatorContext) -> WindowOperator:
         if self.fn is None:
             return WindowAggregateOperator(ctx, self)
