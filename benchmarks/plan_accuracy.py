@@ -1,89 +1,218 @@
 """Predictions of `rheos plan`, compared with real runs at 2, 4 and 8 slots.
 
-usage: python -m benchmarks.plan_accuracy [--rounds N] [--seconds S] [--sample S] [--only NAME ...]
+usage: python -m benchmarks.plan_accuracy [--quick] [--rounds N] [--only NAME ...] [--json FILE]
 
-Each round takes a sample of each job of `plan_jobs.py`, as the command does. Then it runs the job at
-full load at 2, 4 and 8 slots: with as many keys as in the sample, and with four times as many keys and
-as much state. The table has the processor time of a row, predicted and measured. The ratio of the two
-is the median of all rounds, with the smallest and the largest one. A machine may have fewer cores than
-slots, so the rate is that of a core: rows per second of processor time.
+Each round takes a sample of each job of `plan_jobs.py`, as the command does, and fits the model. Then
+it runs the job itself:
+
+- at full load: the processor time of a row, and the memory of a slot;
+- at 50,000 rows per second, with checkpoints: also the bytes between slots, the size of the state, the
+  bytes that checkpoints write and keep, the disk of a slot with state on disk, and the latency;
+- with twice the keys on half of the slots, and with ten times the keys, as `--whatif` plans them.
+
+The first table has each quantity, predicted and measured, as medians of the rounds. A machine may have
+fewer cores than slots, so processor time is that of a row, and not a rate. The second table counts, for
+each quantity, how often the prediction is within 20 % of the measured value, and how often it is within
+the uncertainty that the plan itself states.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
+from benchmarks.plan_runs import RealRun, real_run
+from rheos.api import partial_settings
 from rheos.api.overrides import Overrides
-from rheos.ops.planning.cost_model import CostModel, fit
+from rheos.ops.planning.assumptions import changed_model, parse_changes
+from rheos.ops.planning.cost_model import CostModel, fit, remote_share
 from rheos.ops.planning.load import load_at
-from rheos.ops.planning.sample_run import measure_phase, measure_sample
+from rheos.ops.planning.model import CapacityPlan, PlanTarget, plan_with
+from rheos.ops.planning.sample_run import measure_sample
 
-JOBS = ("grouping", "windows", "function")
-SLOTS = (8, 4, 2)
-KEYS = 10_000
-GROWTH = (1, 4)
 PROGRAM = Path(__file__).with_name("plan_jobs.py")
+SLOTS = (8, 4, 2)
+RATE = 50_000
+GOOD = 0.2
+"""Relative error of a good prediction."""
 
 
-def predicted_us(model: CostModel, slots: int) -> float:
-    """Return the predicted processor time of a source's row in µs, at full load."""
-    return load_at(model, slots, 1.0, None).total_us
+@dataclass(frozen=True)
+class Job:
+    """A job of `plan_jobs.py`, with its number of keys and its state backend."""
+
+    program: str
+    keys: int
+    backend: str = "memory"
+
+    @property
+    def settings(self) -> Overrides:
+        backend = partial_settings.from_command({"state.backend": self.backend})
+        return Overrides(settings=(backend,))
+
+    def arguments(self, factor: int = 1, rate: int | None = None) -> list[str]:
+        return [self.program, str(self.keys * factor), *([] if rate is None else [str(rate)])]
 
 
-def measured_us(job: str, keys: int, slots: int, seconds: float) -> float:
-    """Return the measured processor time of a source's row in µs."""
-    phase = measure_phase(PROGRAM, [job, str(keys)], Overrides(), slots, seconds)
-    return sum(chain.cpu_us for chain in phase.chains) / phase.source_rows
+JOBS = {
+    "grouping": Job("grouping", 10_000),
+    "windows": Job("windows", 10_000),
+    "function": Job("function", 10_000),
+    "growing": Job("grouping", 200_000),
+    "on disk": Job("grouping", 200_000, "rocksdb"),
+}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A prediction, and the measured value."""
+
+    quantity: str
+    predicted: float
+    measured: float
+    error: float
+    """Relative uncertainty that the plan states."""
+
+    @property
+    def ratio(self) -> float:
+        return self.predicted / self.measured if self.measured else 1.0
+
+
+@dataclass(frozen=True)
+class Length:
+    """Duration of the parts of a round, in s."""
+
+    sample: float
+    full: float
+    at_rate: float
+    slots: Sequence[int]
+
+
+FULL = Length(15.0, 3.0, 7.0, SLOTS)
+QUICK = Length(8.0, 2.0, 5.0, (4, 2))
 
 
 def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--sample", type=float, default=30.0)
-    parser.add_argument("--only", nargs="+", choices=JOBS, default=JOBS)
+    parser.add_argument("--quick", action="store_true", help="two minutes, without 8 slots")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--only", nargs="+", choices=JOBS, default=list(JOBS))
+    parser.add_argument("--json", type=Path, help="also write each comparison to this file")
     given = parser.parse_args(argv)
-    found: dict[tuple[str, int, int], list[tuple[float, float]]] = defaultdict(list)
-    # The largest job is first, so that all of them share one Spark context.
-    measured_us(given.only[0], KEYS, max(SLOTS), 2.0)
+    length = QUICK if given.quick else FULL
+    found: dict[tuple[str, str, str], list[Compared]] = defaultdict(list)
+    # The largest number of slots is first, so that all runs share one Spark context.
+    real_run(PROGRAM, JOBS["grouping"].arguments(), Overrides(), max(length.slots), 2.0)
     try:
         for round_ in range(given.rounds):
-            for job in given.only:
-                for at, pair in compared(job, given.sample, given.seconds):
-                    found[at].append(pair)
-                print(f"round {round_ + 1}: {job}", file=sys.stderr, flush=True)
+            for name in given.only:
+                for case, each in compared(JOBS[name], length):
+                    found[name, case, each.quantity].append(each)
+                print(f"round {round_ + 1}: {name}", file=sys.stderr, flush=True)
     finally:
-        print_table(found)
+        print_cells(found)
+        print()
+        print_quantities(found)
+        if given.json is not None:
+            rows = [(*at, *map(asdict, every)) for at, every in found.items()]
+            given.json.write_text(json.dumps(rows, indent=1))
 
 
-def compared(
-    job: str, sample_s: float, seconds: float
-) -> Iterator[tuple[tuple[str, int, int], tuple[float, float]]]:
-    """Yield the job, the growth and the slots of each cell, with its predicted and measured time."""
-    model = fit(
-        measure_sample(PROGRAM, [job, str(KEYS)], Overrides(), sample_s, lambda what: None).measurement
+# --- the comparisons --------------------------------------------------------------------------------
+
+
+def compared(job: Job, length: Length) -> Iterator[tuple[str, Compared]]:
+    """Yield each case of a job, with a quantity that the plan predicts for it."""
+    sample = measure_sample(PROGRAM, job.arguments(), job.settings, length.sample, lambda what: None)
+    model = fit(sample.measurement)
+    for slots in length.slots:
+        full = real_run(PROGRAM, job.arguments(), job.settings, slots, length.full)
+        for each in at_full_load(model, slots, full):
+            yield f"{slots} slots, full load", each
+        run = real_run(PROGRAM, job.arguments(rate=RATE), job.settings, slots, length.at_rate)
+        plan = plan_with(model, target_of(run), slots)
+        for each in at_rate(model, plan, run):
+            yield f"{slots} slots, {RATE:,}/s", each
+    for changes, factor, slots in (("keys=2x,machines=0.5x", 2, 2), ("keys=10x", 10, 4)):
+        run = real_run(PROGRAM, job.arguments(factor, RATE), job.settings, slots, length.at_rate)
+        changed = changed_model(model, parse_changes(changes))
+        plan = plan_with(changed, target_of(run), slots)
+        for each in at_rate(changed, plan, run):
+            yield f"--whatif {changes}: {slots} slots", each
+
+
+def target_of(run: RealRun) -> PlanTarget:
+    """Return the load of a run, until its last checkpoint."""
+    return PlanTarget(run.rate, after_ms=round(run.rows / run.rate * 1000))
+
+
+def at_full_load(model: CostModel, slots: int, run: RealRun) -> Iterator[Compared]:
+    plan = plan_with(model, PlanTarget(run.rate, after_ms=round(run.rows / run.rate * 1000)), slots)
+    us = load_at(model, slots, 1.0, None).total_us
+    yield Compared("processor time, µs/row", us, run.cpu_us, plan.error)
+    yield Compared(
+        "memory of a slot, MB", plan.memory_bytes_per_slot / 1e6, run.memory_bytes / 1e6, plan.error
     )
-    for growth in GROWTH:
-        for slots in SLOTS:
-            us = measured_us(job, KEYS * growth, slots, seconds)
-            yield (job, growth, slots), (predicted_us(model, slots), us)
 
 
-def print_table(found: Mapping[tuple[str, int, int], Sequence[tuple[float, float]]]) -> None:
-    print("| job | keys | slots | predicted µs | measured µs | ratio | rows per core second |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
-    for (job, growth, slots), pairs in sorted(found.items()):
-        ratios = [predicted / us for predicted, us in pairs]
-        predicted, us = (median(side) for side in zip(*pairs, strict=True))
+def at_rate(model: CostModel, plan: CapacityPlan, run: RealRun) -> Iterator[Compared]:
+    rate, error = plan.target.rate, plan.error
+    frame_bytes = max(edge.frame_bytes for edge in model.measurement.edges)
+    sent = run.sent_bytes_per_s + run.sent_batches_per_s * frame_bytes
+    written = plan.checkpoint_bytes_per_s * (model.measurement.checkpoint_interval_ms or 0) / 1000
+    pairs = {
+        "processor time, µs/row": (plan.load.total_us / rate, run.cpu_us),
+        "memory of a slot, MB": (plan.memory_bytes_per_slot / 1e6, run.memory_bytes / 1e6),
+        "between slots, MB/s": (plan.network_bytes_per_s / 1e6, sent * remote_share(plan.slots) / 1e6),
+        "state, MB": (plan.state_bytes / 1e6, run.state_bytes / 1e6),
+        "checkpoint, MB written": (written / 1e6, run.written_bytes / 1e6),
+        "checkpoint store, MB": (plan.checkpoint_store_bytes / 1e6, run.store_bytes / 1e6),
+        "latency, ms": (plan.latency_ms, run.latency_ms),
+    }
+    if model.measurement.state_on_disk:
+        pairs["disk of a slot, MB"] = (plan.disk_bytes_per_slot / 1e6, run.disk_bytes / 1e6)
+    for quantity, (predicted, measured) in pairs.items():
+        yield Compared(quantity, predicted, measured, error)
+
+
+# --- tables -----------------------------------------------------------------------------------------
+
+
+def print_cells(found: Mapping[tuple[str, str, str], Sequence[Compared]]) -> None:
+    print("| job | case | quantity | predicted | measured | ratio | within 20 % |")
+    print("|---|---|---|---:|---:|---:|---|")
+    for (job, case, quantity), every in found.items():
+        predicted = median(each.predicted for each in every)
+        measured = median(each.measured for each in every)
+        ratio = median(each.ratio for each in every)
+        verdict = "yes" if abs(ratio - 1) <= GOOD else "no"
         print(
-            f"| {job} | {KEYS * growth:,} | {slots} | {predicted:.3f} | {us:.3f} "
-            f"| {median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) | {1e6 / us:,.0f} |",
+            f"| {job} | {case} | {quantity} | {predicted:,.3f} | {measured:,.3f} "
+            f"| {ratio:.2f} | {verdict} |",
             flush=True,
+        )
+
+
+def print_quantities(found: Mapping[tuple[str, str, str], Sequence[Compared]]) -> None:
+    by_quantity: dict[str, list[Compared]] = defaultdict(list)
+    for (_, case, quantity), every in found.items():
+        name = f"{quantity}, {'full load' if 'full load' in case else 'at the rate'}"
+        by_quantity[name].extend(every)
+    print("| quantity | comparisons | within 20 % | within the plan's own uncertainty | ratios |")
+    print("|---|---:|---:|---:|---|")
+    for name, every in by_quantity.items():
+        ratios = [each.ratio for each in every]
+        good = sum(abs(ratio - 1) <= GOOD for ratio in ratios)
+        covered = sum(abs(each.ratio - 1) <= each.error for each in every)
+        print(
+            f"| {name} | {len(every)} | {good} | {covered} "
+            f"| {min(ratios):.2f} to {max(ratios):.2f}, median {median(ratios):.2f} |"
         )
 
 

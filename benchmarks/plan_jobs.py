@@ -1,8 +1,10 @@
-"""The jobs of `plan_accuracy`: `plan_jobs.py NAME [KEYS]`, at full load unless a rate is passed.
+"""The jobs of `plan_accuracy`: `plan_jobs.py NAME [KEYS [RATE]]`, at full load unless a rate is passed.
 
 grouping    a running sum for each key
 windows     a sum for each key and second of event time
 function    a Python function for each row, then a sum for each key
+
+At `RATE` rows per second, event time advances as fast as the clock.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from typing import Any
 import rheos as rh
 from rheos.connectors.blackhole import BlackholeSink
 
-ROWS_PER_MS = 50
+RATE = 50_000
+"""Rows per second of event time."""
 
 
 class Rows:
@@ -28,7 +31,7 @@ class Rows:
         return {
             "k": rng.integers(0, self.keys, block.rows),
             "v": rng.integers(0, 100, block.rows),
-            "at": block.index() // ROWS_PER_MS,
+            "at": block.number() // (RATE // 1000),
         }
 
 
@@ -45,9 +48,9 @@ def reverse(row: Row) -> Row:
     return Row(int(text[::-1]), row.v + len(text), row.at)
 
 
-def build(env: rh.Environment, name: str, keys: int) -> None:
+def build(env: rh.Environment, name: str, keys: int, rate: float | None) -> None:
     rows = env.from_source(
-        rh.generator(Rows(keys), schema={"k": int, "v": int, "at": int}, splits=8),
+        rh.generator(Rows(keys), rate_per_s=rate, schema={"k": int, "v": int, "at": int}, splits=8),
         watermark=rh.Watermark.monotonic(on="at"),
         name="rows",
     )
@@ -63,6 +66,7 @@ def build(env: rh.Environment, name: str, keys: int) -> None:
 
 
 if __name__ == "__main__":
-    environment = rh.Environment()
-    build(environment, sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 10_000)
-    environment.execute(sys.argv[1])
+    environment = rh.Environment(checkpoint_interval="2s")
+    name, keys, rate = (*sys.argv[1:4], *("grouping", "10000", "")[len(sys.argv) - 1 :])
+    build(environment, name, int(keys), float(rate) if rate else None)
+    environment.execute(name)
