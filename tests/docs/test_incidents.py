@@ -154,6 +154,27 @@ def test_a_wrong_row_of_a_sink_becomes_a_test_as_the_page_shows(
     run_test("tests/test_balance.py")
 
 
+def test_a_missing_row_becomes_a_test_as_the_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_program(tmp_path, monkeypatch)
+    capsys.readouterr()
+    command, output = BLOCK.findall(PAGE.read_text())[2]
+    words = shlex.split(command)
+    where = ["--checkpoint-dir", "kept", "--against", "payments.py"]
+    done = CliRunner().invoke(app, [words[1], "orders", *words[3:], *where])
+    assert done.exit_code == 0, done.output
+    assert done.stdout == output
+    with pytest.raises(AssertionError, match=r"sink 'out' does not receive FR-02,450"):
+        run_test("tests/test_missing.py")
+    mended = Path("payments.py").read_text().replace("+= payment.cents", "+= payment.cents // 2")
+    Path("payments.py").write_text(mended)
+    run_test("tests/test_missing.py")
+    refused = CliRunner().invoke(app, [*words[1:5], *where])
+    assert refused.exit_code == 2
+    assert "--expect" in refused.stderr
+
+
 @pytest.mark.usefixtures("failed")
 def test_jobs_that_have_not_failed_are_not_reproduced() -> None:
     done = CliRunner().invoke(app, ["reproduce", "invoices"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from rheos.ops.debugging.debugging import debug
 from rheos.ops.debugging.failed_job import failed_job
 from rheos.ops.lineage.why_query import WhyQuestion
 from rheos.testing.incident_file import incident_test
+from rheos.testing.missing_row import incident_of_missing_row
 from rheos.testing.recorded_incident import RecordedIncident, incident_of_key, incident_of_row
 
 
@@ -62,6 +63,7 @@ class IncidentOutput:
             out.write(test.text)
         say(test.symptom)
         few = "are needed" if test.is_smallest else "are left; the search for fewer was ended"
+        few = "may lead to it" if test.of_missing_row else few
         say(f"{test.rows:,} of {test.rows_before:,} rows {few}")
         say(f"wrote {self.file}: pytest {self.file} fails until the program is mended")
 
@@ -125,7 +127,7 @@ def write_row_test(
     job: str,
     *,
     sink: str,
-    row: str,
+    row: str | None,
     for_: str | None,
     against: Path | None,
     checkpoint_dir: str | None,
@@ -133,13 +135,17 @@ def write_row_test(
     from_start: bool,
     form: IncidentOutput,
 ) -> int:
-    """Write the test of a wrong row of a sink; return the exit code."""
+    """Write the test of a wrong row of a sink, or of a missing one if no row is passed; return the exit
+    code."""
+    missing = form.expected if row is None else None
 
     def record() -> RecordedIncident:
+        fields = row if row is not None else missing
+        assert fields is not None, "the caller passes a row or an expected one"
         question = WhyQuestion(
             job,
             sink,
-            row_fields(row),
+            row_fields(fields),
             most=1,
             for_=for_,
             against=against,
@@ -147,6 +153,6 @@ def write_row_test(
             from_savepoint=from_savepoint,
             from_start=from_start,
         )
-        return incident_of_row(question)
+        return incident_of_row(question) if missing is None else incident_of_missing_row(question)
 
-    return form.write_test(record)
+    return (form if missing is None else replace(form, expected=None)).write_test(record)

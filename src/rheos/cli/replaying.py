@@ -66,7 +66,8 @@ Expect = Annotated[
     str | None,
     typer.Option(
         metavar="JSON",
-        help="""With --as-test: right values of the wrong row: '{"amount": 7}'.""",
+        help="With --as-test: right values of the wrong row: '{\"amount\": 7}'; in `rheos why` without "
+        "--row, all values of a missing row.",
         show_default="the test only rejects the wrong row",
     ),
 ]
@@ -271,9 +272,9 @@ def why(
     job: Job,
     sink: Annotated[str, typer.Option(help="Name or id of the sink.", show_default=False)],
     row: Annotated[
-        str,
+        str | None,
         typer.Option(metavar="JSON", help="""Some of its fields: '{"user": 7}'.""", show_default=False),
-    ],
+    ] = None,
     rows: Annotated[int, typer.Option(min=1, help="Number of most recent rows to explain.")] = 3,
     inputs: Annotated[int, typer.Option(min=0, help="Number of input rows to show for each.")] = 20,
     for_: Beyond = None,
@@ -301,6 +302,10 @@ def why(
     from rheos.cli.incidents import IncidentOutput, write_row_test
     from rheos.cli.why import show_why
 
+    if row is None and (as_test is None or expect is None):
+        raise typer.BadParameter(
+            "name some fields of the row; or a missing row by --as-test and --expect"
+        )
     if as_test is not None:
         code = write_row_test(
             job,
@@ -315,6 +320,7 @@ def why(
         )
         raise typer.Exit(code)
 
+    assert row is not None
     code = show_why(
         job,
         sink,

@@ -25,6 +25,7 @@ from rheos.ops.debugging.incident import (
     DeliveryResult,
     EmittedRow,
     Incident,
+    MissingRow,
     RaisedError,
     smallest,
 )
@@ -53,6 +54,8 @@ class IncidentTest:
     """Number of rows that had arrived."""
     is_smallest: bool
     """Whether each row is needed; False if time was up."""
+    of_missing_row: bool = False
+    """Whether the wrong result is that a row is missing. Its rows may lead to the missing one."""
 
 
 def incident_test(
@@ -87,6 +90,14 @@ def incident_test(
     with working_as(recorded.started):
         incident = recorded.incident
         right = _right_values(incident, expected)
+        is_missing = isinstance(incident.symptom, MissingRow)
+        if is_missing and pseudonyms:
+            raise ConfigurationError(
+                "the missing row belongs to the original input, so its test cannot be anonymised",
+                site=incident.part.planned.site,
+                operator=incident.part.planned.name,
+                hint="leave out --anonymise, and replace the values of the test by hand",
+            )
         deadline = time.monotonic() + within_s
         few = smallest(incident, lambda: time.monotonic() > deadline, stateless=pseudonyms)
         is_smallest = time.monotonic() <= deadline
@@ -97,7 +108,7 @@ def incident_test(
         count = sum(isinstance(each, Rows) for each in few.deliveries)
         heading = _Heading.of(few, given)
         text = "".join(_lines(few, given, heading, recorded, file, right, count))
-    return IncidentTest(text, heading.symptom, count, recorded.rows, is_smallest)
+    return IncidentTest(text, heading.symptom, count, recorded.rows, is_smallest, is_missing)
 
 
 # --- the right row ------------------------------------------------------------------------------------
@@ -162,10 +173,12 @@ class _Heading:
             case RaisedError(kind=kind):
                 what = error.what if isinstance(error, RheosError) else kind
                 return _Heading(f"{part.label} fails: {what}", f"{part.planned.id} raises {kind}")
-            case EmittedRow(row, _):
+            case EmittedRow(row) | MissingRow(row):
+                is_missing = isinstance(incident.symptom, MissingRow)
                 shown = ", ".join(f"{name}={value!r}" for name, value in row.items())
                 of = part.planned.name if isinstance(part, SinkPath) else part.planned.id
-                return _Heading(f"{part.label} {part.verbs[0]} {shown}", f"row of {of}")
+                what = f"{part.label} {part.verbs[is_missing]} {shown}"
+                return _Heading(what, f"{'missing ' * is_missing}row of {of}")
             case _:
                 assert_never(incident.symptom)
 
@@ -180,7 +193,9 @@ def _lines(
     count: int,
 ) -> Iterator[str]:
     """Yield the lines of the file."""
-    needed = f"{count} of {recorded.rows} rows are needed for it"
+    is_missing = isinstance(incident.symptom, MissingRow)
+    part = "may lead to it" if is_missing else "are needed for it"
+    needed = f"{count} of {recorded.rows} rows {part}"
     first = textwrap.fill(f"{heading.symptom}.", _LINE_CHARS)
     first = first.replace("\\", "\\\\").replace('"""', "'''")
     yield f'"""{first}\n\n{needed if count < recorded.rows else "All rows count"}. '
@@ -235,6 +250,9 @@ def _arguments(
             yield unwanted
             good = GivenRow({**row.row, **right}, row.output)
             yield f"wanted=[{_quoted(notation.output_row(good))}]"
+    if isinstance(incident.symptom, MissingRow):
+        missing = GivenRow(dict(incident.symptom.row), "")
+        yield f"wanted=[{_quoted(notation.output_row(missing))}]"
     yield from _started(started, here)
 
 

@@ -22,6 +22,7 @@ from rheos.ops.debugging.program_part import KeyPart, ProgramPart
 from rheos.ops.debugging.sink_path import SinkPath
 from rheos.ops.forks.job_program import working_as
 from rheos.ops.lineage.answer import WayStep
+from rheos.ops.lineage.traced_run import TracedRun
 from rheos.ops.lineage.why_query import TracedAnswer, WhyQuestion, column_value, traced_answers
 
 
@@ -130,8 +131,10 @@ def incident_of_row(question: WhyQuestion) -> RecordedIncident:
             row = answer.run.ledger.rows[answer.newest]
             (values,) = rows_values(row.batch.slice(row.at, 1))
             symptom = EmittedRow(values, "")
-            everything = _source_deliveries(answer, path, None)
-            found = incident_of(path, _source_deliveries(answer, path, answer.input_rows), symptom)
+            everything = source_deliveries(answer.run, path, answer.newest)
+            found = incident_of(
+                path, source_deliveries(answer.run, path, answer.newest, answer.input_rows), symptom
+            )
             if not found.shows():
                 # Rows that the explanation does not list may matter: those that advance event time.
                 found = incident_of(path, everything, symptom)
@@ -169,25 +172,26 @@ def _key_text(step: WayStep) -> str:
     )
 
 
-def _source_deliveries(
-    answer: TracedAnswer, path: SinkPath, only: Collection[int] | None
+def source_deliveries(
+    run: TracedRun, path: SinkPath, until: int, only: Collection[int] | None = None
 ) -> Sequence[Delivery]:
-    """Return what the sources had emitted when the row arrived, and the event time that all of them had
+    """Return what the sources had emitted when a row arrived, and the event time that all of them had
     reached.
 
     Args:
-        answer: The run in which it arrived.
+        run: The run in which it arrived.
         path: The way from the sources.
+        until: Number of the row.
         only: Numbers of the rows to return; None: all.
     """
-    ledger = answer.run.ledger
-    ports = {answer.run.operators[source.id]: port for port, source in enumerate(path.sources)}
+    ledger = run.ledger
+    ports = {run.operators[source.id]: port for port, source in enumerate(path.sources)}
     timed = [place for place, port in ports.items() if TS in path.inputs[port].schema.names]
     chosen = None if only is None else frozenset(only)
     numbers = [
         number for number, row in enumerate(ledger.rows) if row.place in ports and row.tag == MAIN
     ]
-    after = next((number for number in numbers if number > answer.newest), len(ledger.rows))
+    after = next((number for number in numbers if number > until), len(ledger.rows))
     events: list[tuple[int, int, Delivery]] = [
         (number, 1, Rows(ports[row.place], row.batch.slice(row.at, 1), False))
         for number in numbers

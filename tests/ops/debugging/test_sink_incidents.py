@@ -15,9 +15,11 @@ import pytest
 
 from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.ops.debugging.deliveries import Rows
+from rheos.ops.debugging.incident import EmittedRow
 from rheos.ops.lineage.why_query import WhyQuestion
 from rheos.testing import check_incident
 from rheos.testing.incident_file import IncidentTest, incident_test
+from rheos.testing.missing_row import incident_of_missing_row
 from rheos.testing.recorded_incident import incident_of_row
 from tests.ops.debugging.jobs import run_job
 
@@ -203,6 +205,72 @@ def test_pseudonyms_of_a_path() -> None:
     test = incident_test(recorded, file, pseudonyms=True, keep=["amount"], random=Random(1))
     with pytest.raises(AssertionError, match="receives"):
         run_test(test)
+
+
+MISSING: dict[str, dict[str, Any]] = {
+    "running": {"id": 4, "user": "a", "amount": 5, "at": 136, "total": 999},
+    "sql": {"user": "a", "paid": 999, "op": "insert"},
+    "timer": {"user": "a", "total": 999},
+    "window": {
+        "user": "a",
+        "window_start": "1970-01-01T00:00:00.120Z",
+        "window_end": "1970-01-01T00:00:00.160Z",
+        "n": 99,
+        "total": 999,
+    },
+    "join": {"id": 4, "user": "a", "amount": 999, "at": 136, "order": 4, "paid": 999, "due": 140},
+}
+
+
+@pytest.mark.usefixtures("job")
+@pytest.mark.parametrize("kind", MISSING)
+def test_a_missing_row_needs_the_rows_of_its_key(kind: str) -> None:
+    recorded = incident_of_missing_row(question(kind, MISSING[kind]))
+    test = incident_test(recorded, Path("tests/test_incident.py"))
+    rows = [line.strip() for line in test.text.splitlines() if "@" in line]
+    orders = [json.loads(line) for line in Path("orders/1.jsonl").read_text().splitlines()]
+    payments = [json.loads(line) for line in Path("payments/1.jsonl").read_text().splitlines()]
+    ids = {order["id"] for order in orders if order["user"] == "a"} if kind != "join" else {4}
+    wanted = [each for each in orders if each["id"] in ids]
+    if kind in ("sql", "join"):
+        assert sum("orders:" in row for row in rows) == len(wanted)
+        payments = [each for each in payments if each["order"] in ids]
+        assert 0 < sum("payments:" in row for row in rows) <= len(payments)
+    else:
+        assert len(rows) == len(wanted) == test.rows
+    assert test.of_missing_row
+    with pytest.raises(AssertionError, match=f"sink '{kind}' does not receive"):
+        run_test(test)
+    # With what the sink receives in its place, the test passes.
+    received = [line.split("> ")[1].split()[-1] for line in ran(test) if "> " in line]
+    wanted_line = next(line for line in test.text.splitlines() if "wanted=" in line)
+    run_test(
+        with_text(test, test.text.replace(wanted_line, f"wanted=[{received[-1]!r}],").splitlines())
+    )
+
+
+def ran(test: IncidentTest) -> list[str]:
+    """Return the lines of the report of a test that fails."""
+    with pytest.raises(AssertionError) as raised:
+        run_test(test)
+    return str(raised.value).splitlines()
+
+
+@pytest.mark.usefixtures("job")
+def test_rows_that_are_not_missing_are_refused() -> None:
+    totals = incident_of_row(question("running", {"user": "a"}, from_start=True))
+    assert isinstance(totals.incident.symptom, EmittedRow)
+    there = totals.incident.symptom.row
+    for row, message in (
+        (dict(there), "so the row is not missing"),
+        ({"user": "a", "at": 1}, "no value for id, amount, total"),
+        ({**there, "user": "nobody"}, "0 rows of the input may lead to"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            incident_of_missing_row(question("running", row))
+    missing = incident_of_missing_row(question("running", MISSING["running"]))
+    with pytest.raises(ConfigurationError, match="cannot be anonymised"):
+        incident_test(missing, Path("tests/test_incident.py"), pseudonyms=True)
 
 
 @pytest.mark.usefixtures("job")

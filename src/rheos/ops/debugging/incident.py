@@ -55,7 +55,15 @@ class EmittedRow:
     """Tag of a side output; empty for the main output."""
 
 
-Symptom: TypeAlias = RaisedError | EmittedRow
+@dataclass(frozen=True)
+class MissingRow:
+    """A row that the part of the program should emit, and does not."""
+
+    row: Mapping[str, Any]
+    """All columns of its main output."""
+
+
+Symptom: TypeAlias = RaisedError | EmittedRow | MissingRow
 
 
 @dataclass(frozen=True)
@@ -95,16 +103,24 @@ class Incident:
 
     def shows(self) -> bool:
         """Return whether the symptom occurs."""
-        return any(map(self.is_shown_by, self.run()))
+        match self.symptom:
+            case MissingRow(row):
+                return not replace(self, symptom=EmittedRow(row, "")).shows()
+            case RaisedError() | EmittedRow():
+                return any(map(self.is_shown_by, self.run()))
+            case _:
+                assert_never(self.symptom)
 
     def is_shown_by(self, given: DeliveryResult) -> bool:
-        """Return whether what a delivery led to is the symptom."""
+        """Return whether what a delivery led to is the symptom. No delivery shows a missing row."""
         match self.symptom:
             case RaisedError():
                 return given.error is not None and RaisedError.of(given.error) == self.symptom
             case EmittedRow(row, output):
                 wanted = (repr(dict(row)), output)  # NaN equals NaN.
                 return wanted in ((repr(each.row), each.output) for each in given.rows)
+            case MissingRow():
+                return False
             case _:
                 assert_never(self.symptom)
 
@@ -128,7 +144,13 @@ def smallest(
     Returns:
         Each of its rows is needed, unless time was up. It begins without state if a reader can then
         still survey the rows. Where possible, a row sees the watermark that the operator has reached.
+        All rows remain if a row is missing: without them it is missing, too.
     """
+    if isinstance(incident.symptom, MissingRow):
+        other = replace(
+            incident, deliveries=tuple(_seeing_the_operators_watermark(incident.deliveries))
+        )
+        return other if repr(list(other.run())) == repr(list(incident.run())) else incident
     without_state = replace(incident, part=incident.part.stateless())
     if not incident.part.has_state:
         return _few(without_state, is_over)

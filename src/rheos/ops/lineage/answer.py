@@ -115,17 +115,17 @@ class Answers:
             ],
         )
 
-    def input_rows(self, number: int) -> list[int]:
-        """Return the numbers of the source rows that led to the row with that number."""
+    def input_rows(self, *numbers: int) -> list[int]:
+        """Return the numbers of the source rows that led to the rows with these numbers."""
         rows = self._ledger.rows
         return [
-            one for one in sorted(self._reasons(number)) if isinstance(rows[one].detail, SplitPlace)
+            one for one in sorted(self._reasons(*numbers)) if isinstance(rows[one].detail, SplitPlace)
         ]
 
-    def _reasons(self, number: int) -> dict[int, Reason]:
-        """Return the reason of the row, and of all rows that led to it, by their numbers."""
+    def _reasons(self, *numbers: int) -> dict[int, Reason]:
+        """Return the reasons of the rows, and of all rows that led to them, by their numbers."""
         reasons: dict[int, Reason] = {}
-        todo = [number]
+        todo = list(numbers)
         while todo:
             one = todo.pop()
             if one not in reasons:

@@ -156,7 +156,6 @@ def traced_answers(question: WhyQuestion) -> Iterator[TracedAnswer]:
         raise ConfigurationError(
             "--from-start and a savepoint exclude each other", hint="leave out one of them"
         )
-    length_ms = None if question.for_ is None else duration_ms(question.for_)
     found = job_program(question.job, question.checkpoint_dir, question.against)
     with working_as(found.started):
         plan = planned(found.started)
@@ -170,7 +169,7 @@ def traced_answers(question: WhyQuestion) -> Iterator[TracedAnswer]:
             except StopIteration:
                 break
             first = _named(checkpoint)
-            answer, given = _answer(found, plan, checkpoint, asked, length_ms, question.most)
+            answer, given = _answer(found, plan, checkpoint, asked, question)
         if answer is not None:
             is_answered = True
             yield answer
@@ -182,6 +181,35 @@ def traced_answers(question: WhyQuestion) -> Iterator[TracedAnswer]:
             if question.from_start
             else "it may be older: read all input, with --from-start, or pass an older savepoint",
         )
+
+
+@dataclass(frozen=True)
+class SinkReplay:
+    """A traced run of a job's program over its input, and a row that its sink may receive."""
+
+    started: StartedProgram
+    plan: PhysicalPlan
+    sink: PlannedOperator
+    row: Mapping[str, Any]
+    """The row of the question, in the types of the sink's columns."""
+    run: TracedRun
+    """The run, which is closed; its ledger has all rows."""
+    answers: Answers
+
+
+def sink_replay(question: WhyQuestion) -> SinkReplay:
+    """Run the program of the job over all of its input, or from a savepoint on. Raise the errors of
+    `why`."""
+    found = job_program(question.job, question.checkpoint_dir, question.against)
+    with working_as(found.started):
+        plan = planned(found.started)
+        asked = _OutputQuery.of(plan, found.job, question.sink, question.row)
+        savepoint = question.from_savepoint
+        checkpoint = next(_beginnings(found, savepoint, from_start=savepoint is None))
+        input = _input(plan, checkpoint, question)
+        run = _traced_run(found, plan, checkpoint, input)
+        answers = Answers(run.ledger, run.watched, checkpoint)
+    return SinkReplay(found.started, plan, asked.sink, asked.values, run, answers)
 
 
 def _beginnings(
@@ -253,11 +281,33 @@ def column_value(columns: pa.Schema, name: str, value: Any, owner: str, site: Si
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ConfigurationError(
             f"{site}: {value!r} is not a value of the column {name!r} of {owner}, which is {kind}",
-            hint="write the value as JSON",
+            hint="write the time with its offset from UTC: 2026-01-01T12:00:00Z"
+            if pa.types.is_timestamp(kind)
+            else "write the value as JSON",
         ) from error
 
 
 # --- the answer ---------------------------------------------------------------------------------------
+
+
+def _input(
+    plan: PhysicalPlan, checkpoint: CopiedCheckpoint | None, question: WhyQuestion
+) -> CheckpointInput:
+    length_ms = None if question.for_ is None else duration_ms(question.for_)
+    return CheckpointInput(checkpoint, plan, length_ms)
+
+
+def _traced_run(
+    found: JobProgram, plan: PhysicalPlan, checkpoint: CopiedCheckpoint | None, input: CheckpointInput
+) -> TracedRun:
+    """Return a run of the program from a checkpoint, which has ended."""
+    restored = {} if checkpoint is None else state_of(checkpoint)
+    with scratch_folder(None) as folder:
+        beginning = Beginning(restored, state_backend(checkpoint), folder)
+        replay = TracedRun(found.job, plan, input.tapes, beginning)
+        with contextlib.closing(replay):
+            replay.run()
+    return replay
 
 
 def _answer(
@@ -265,17 +315,11 @@ def _answer(
     plan: PhysicalPlan,
     checkpoint: CopiedCheckpoint | None,
     asked: _OutputQuery,
-    length_ms: int | None,
-    most: int,
+    question: WhyQuestion,
 ) -> tuple[TracedAnswer | None, int]:
     """Return the answer, or None if no row matches; and the number of rows that the sink receives."""
-    input = CheckpointInput(checkpoint, plan, length_ms)
-    restored = {} if checkpoint is None else state_of(checkpoint)
-    with scratch_folder(None) as folder:
-        beginning = Beginning(restored, state_backend(checkpoint), folder)
-        replay = TracedRun(found.job, plan, input.tapes, beginning)
-        with contextlib.closing(replay):
-            replay.run()
+    input = _input(plan, checkpoint, question)
+    replay = _traced_run(found, plan, checkpoint, input)
     ledger, place = replay.ledger, replay.operators[asked.sink.id]
     given = [arrival.row for arrival in ledger.arrivals(place)]
     matches = [
@@ -287,7 +331,7 @@ def _answer(
     if not matches:
         return None, len(given)
     answers = Answers(ledger, replay.watched, checkpoint)
-    rows = [answers.explained(number) for number in reversed(matches[-most:])]
+    rows = [answers.explained(number) for number in reversed(matches[-question.most :])]
     splits = sum(len(tape.splits) for tape in input.tapes.values())
     way = {(step.operator, step.site) for row in rows for step in row.steps}
     doubts = [
