@@ -38,6 +38,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run the first case of short tests, without servers and worlds",
     )
+    parser.addoption(
+        "--all-replays",
+        action="store_true",
+        help="replay each example of an operator in all ways, not in a sample of them",
+    )
 
 
 _OF_OLD_SPARK = (

@@ -234,6 +234,7 @@ def test_a_window_function() -> None:
     ]
 
 
+@pytest.mark.usefixtures("all_replays")
 def test_the_harness_finds_state_that_is_not_restored() -> None:
     class Forgetful(rh.KeyedProcessFunction):
         def __init__(self) -> None:
@@ -248,6 +249,7 @@ def test_the_harness_finds_state_that_is_not_restored() -> None:
         check_example(example)
 
 
+@pytest.mark.usefixtures("all_replays")
 def test_the_harness_finds_an_incomplete_savepoint(monkeypatch: pytest.MonkeyPatch) -> None:
     def told(self: RunningOperator, snapshot: Snapshot) -> list[SnapshotPart]:
         return [replace(part, mode=PartMode.FULL) for part in snapshot.parts]
