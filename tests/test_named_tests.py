@@ -19,7 +19,7 @@ TEXTS = [
     *(path for path in (ROOT / "scripts").iterdir() if path.is_file()),
     ROOT / "pyproject.toml",
 ]
-READERS = frozenset({"tests/test_limit.py", "tests/test_balance.py"})
+READERS = frozenset({"tests/test_limit.py", "tests/test_balance.py", "tests/test_missing.py"})
 """Tests that pages write into the reader's own project."""
 NAMED = re.compile(r"\btests/[\w/]+\.py(?:::\w+)*")
 
