@@ -350,6 +350,62 @@ class ListDrawing(Drawing):
                 super().statement(depth, indent)
 
 
+class MethodDrawing(Drawing):
+    """Generator of the source of a function that calls its own methods, and inherited ones."""
+
+    head = (
+        """
+class Base(rh.KeyedProcessFunction):
+    def echo(self, number, ctx):
+        if number % 3 == 0:
+            return
+        for turn in range(3):
+            self.n.value += turn
+            yield Given(ctx.key, number, self.z.value, False, self.w.value, None, None)
+            if number % 5 == turn:
+                return
+        self.w.value = ctx.key * "s"
+
+    def bump(self, by=1):
+        if by % 2:
+            self.m.value = by
+            return
+        self.n.value += by
+
+    def note(self, word, number=3):
+        if not word:
+            return Given(number, 1, 0.5, True, "none", None, None)
+        self.v.value = word
+        return Given(number % 3, len(word), 0.5, True, word, self.m.value, None)
+
+    def share(self, whole):
+        part = self.z.value if whole > 3 else 0.25
+        return part / (whole * whole + 1)
+"""
+        + HEAD.replace("rh.KeyedProcessFunction", "Base")
+        + """
+    def echo(self, number, ctx):
+        self.bump()
+        yield from super().echo(number % 1009, ctx)
+"""
+    )
+
+    def statement(self, depth: int, indent: str) -> None:
+        rng, e = self.rng, self.expression
+        match rng.randrange(9):
+            case 0:
+                self.lines.append(f"{indent}yield from self.echo({e('int', 1)}, ctx)")
+            case 1:
+                self.lines.append(f"{indent}self.bump({rng.choice(['', e('int', 1)])})")
+            case 2:
+                number = rng.choice(["", ", number=ctx.key"])
+                self.lines.append(f"{indent}yield self.note({e('str', 1)}[:9]{number})")
+            case 3:
+                self.lines.append(f"{indent}self.z.value = self.share({e('int', 0)} % 97)")
+            case _:
+                super().statement(depth, indent)
+
+
 def drawn_class(seed: int, drawing: type[Drawing] = Drawing) -> type[rh.KeyedProcessFunction]:
     """Return a function whose source is available."""
     text = drawing(Random(seed)).text()

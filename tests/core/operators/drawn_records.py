@@ -34,8 +34,15 @@ class Function(rh.KeyedProcessFunction):
     l = rh.ValueState(Mark)
 """
 
+FIRST = Mark(7, "first")
+MARKS = [FIRST, Mark(0), Mark(-2, "last")]
+BY_WORD = {"s": Mark(1, "s"), "": Mark(2, "")}
+
 NAMES = {"a": "p", "b": "q", "c": "p"}
 """Variables, and the state whose object each may be."""
+
+
+CONSTANTS = ["FIRST", "MARKS[i % 3]", "BY_WORD.get(t or 'no', FIRST)", "BY_WORD.get(t or '')"]
 
 
 class RecordDrawing:
@@ -94,7 +101,7 @@ class RecordDrawing:
             case 6:
                 self.write(f"self.{rng.choice('pqml')}.clear()", indent)
             case 7:
-                given = rng.choice(["Mark(i)", "Mark(i, word=t or 'no')", "self.m.value"])
+                given = rng.choice(["Mark(i)", "Mark(i, word=t or 'no')", "self.m.value", *CONSTANTS])
                 self.write(f"self.{rng.choice('ml')}.value = {given}", indent)
             case 8:
                 self.write(f"{name} = {self.new()} if f else {self.new()}", indent)
@@ -123,7 +130,7 @@ def record_class_of(text: str, file: str) -> Any:
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     names: dict[str, Any] = {
         "rh": rh, "Pair": Pair, "Mark": Mark, "Given": Given, "Side": Side, "Drawn": Drawn,
-        "__name__": __name__,
+        "FIRST": FIRST, "MARKS": MARKS, "BY_WORD": BY_WORD, "__name__": __name__,
     }  # fmt: skip
     exec(compile(text, file, "exec"), names)
     return names["Function"]

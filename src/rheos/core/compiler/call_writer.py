@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from types import FunctionType
 from typing import Any
 
-from rheos.core.compiler.called_functions import called_function
+from rheos.core.compiler.called_functions import CalledFunction, body_expression, called_function
 from rheos.core.compiler.comprehension_writer import REDUCTIONS, ComprehensionWriter
 from rheos.core.compiler.condition_writer import Conditions
 from rheos.core.compiler.constants import MISSING, constant_of
@@ -65,6 +66,18 @@ class CallWriter:
         self._active: list[FunctionType] = []
         """Functions that are being written in place of their calls, outermost first."""
 
+    def user_function(self, node: ast.expr) -> tuple[FunctionType, bool] | None:
+        """Return the user's function that an expression calls, and whether it is a method; None for
+        other expressions."""
+        if not isinstance(node, ast.Call):
+            return None
+        method = self.names.method(node.func)
+        if method is not None:
+            return method, True
+        called = self.names.object(node.func)
+        plain = isinstance(called, FunctionType) and not _is_duration(called)
+        return (called, False) if plain else None
+
     def call(self, node: ast.Call) -> Value:
         """Write a call."""
         moment = self.moments.call(node)
@@ -79,12 +92,13 @@ class CallWriter:
                 declared = self.scope.list_state(of)
                 if declared is not None:
                     return self.lists.length(declared)
+        own = self.user_function(node)
+        if own is not None:
+            return self._inlined(own[0], node, is_method=own[1])
         if called is MISSING and isinstance(node.func, ast.Attribute):
             made = self.python.method(node)
             if made is not None:
                 return made
-        if isinstance(called, FunctionType) and not _is_duration(called):
-            return self._inlined(called, node)
         if field_kinds(called) is not None:
             return self.records.create(called, node)
         if called is timedelta:
@@ -115,26 +129,47 @@ class CallWriter:
             return made
         return self.operators.call(called, value, node)
 
-    def _inlined(self, called: FunctionType, node: ast.Call) -> Value:
+    def _inlined(self, called: FunctionType, node: ast.Call, *, is_method: bool = False) -> Value:
         """Write the body of a function of the user in place of its call."""
+        with self.within(called, node, is_method=is_method) as function:
+            body = body_expression(called, function, node.lineno)
+            return self.out.held_value(self.value(body))
+
+    @contextmanager
+    def within(
+        self, called: FunctionType, node: ast.Call, *, is_method: bool
+    ) -> Iterator[CalledFunction]:
+        """Write the arguments of a call. The block writes the body of the function, whose names are
+        resolved there."""
         if called in self._active:
             raise CannotCompile(
                 f"{called.__name__} calls itself, which cannot be compiled", node.lineno
             )
-        function = called_function(called, self._sources, node)
-        values = [self.out.held_value(self.value(each)) for each in function.arguments]
-        values += [constant_of(each, self.out.texts, node.lineno) for each in function.defaults]
+        function = called_function(called, self._sources, node, is_method=is_method)
+        given = context = ""
+        values: dict[str, Value] = {}
+        for name, argument in zip(function.names, function.arguments, strict=False):
+            if self.scope.is_record(argument) and not given:
+                given = name
+            elif self.scope.is_context(argument) and not context:
+                context = name
+            else:
+                values[name] = self.out.held_value(self.value(argument))
+        defaults = function.names[len(function.arguments) :]
+        for name, default in zip(defaults, function.defaults, strict=True):
+            values[name] = constant_of(default, self.out.texts, node.lineno)
         before = self.out.file
         self._active.append(called)
+        prefix = f"h{node.lineno}_{node.col_offset}_"
         try:
             with (
-                self.names.of_called(called, node.func),
-                self.scope.within(f"h{node.lineno}_{node.col_offset}_"),
+                self.names.of_called(called),
+                self.scope.within(prefix, function.itself, given, context),
             ):
                 self.out.file = function.file
-                for name, value in zip(function.names, values, strict=True):
+                for name, value in values.items():
                     self.scope.assign(self.out, name, value, node.lineno)
-                return self.out.held_value(self.value(function.body))
+                yield function
         except CannotCompile as refused:
             refused.file = refused.file or function.file
             raise

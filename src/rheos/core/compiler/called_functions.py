@@ -1,12 +1,13 @@
-"""Functions of the user that a compiled method calls: their bodies, as expressions.
+"""Functions and methods of the user that a compiled method calls.
 
-A function can be compiled if its body consists of assignments to local names, `if` and `return`. The
-compiler writes the expression in place of the call.
+The compiler writes their bodies in place of the calls. Where the value of a call is needed, the body
+must consist of assignments to local names, `if` and `return`, which become an expression.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FunctionType
@@ -36,18 +37,20 @@ class LocalValue(ast.expr):
 
 @dataclass(frozen=True)
 class CalledFunction:
-    """A call of a function: what its parameters are, and what it returns."""
+    """A call of a function: its parameters and its statements."""
 
     file: str
+    itself: str
+    """Parameter that receives the object of a method; empty for other functions."""
     names: Sequence[str]
     """Names of the parameters, first those of `arguments`, then those of `defaults`."""
     arguments: Sequence[ast.expr]
     defaults: Sequence[Any]
-    body: ast.expr
+    tree: ast.FunctionDef
 
 
 def called_function(
-    called: FunctionType, sources: dict[str, MethodText], node: ast.Call
+    called: FunctionType, sources: dict[str, MethodText], node: ast.Call, *, is_method: bool
 ) -> CalledFunction:
     """Return the function that a call would execute. Add its source to `sources`.
 
@@ -62,9 +65,10 @@ def called_function(
     given = tree.args
     if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs or tree.decorator_list:
         raise CannotCompile(f"{name}() has a signature that cannot be compiled", node.lineno)
-    if called.__code__.co_flags & _NOT_PLAIN:
-        raise CannotCompile(f"{name}() returns an iterator, which cannot be compiled", node.lineno)
+    if called.__code__.co_flags & _ASYNCHRONOUS:
+        raise CannotCompile(f"{name}() is asynchronous, which cannot be compiled", node.lineno)
     parameters = [each.arg for each in given.args]
+    itself = parameters.pop(0) if is_method and parameters else ""
     arguments = dict(zip(parameters, node.args, strict=False))
     for keyword in node.keywords:
         if keyword.arg is None or keyword.arg in arguments or keyword.arg not in parameters:
@@ -76,15 +80,27 @@ def called_function(
     starred = any(isinstance(each, ast.Starred) for each in node.args)
     if starred or len(node.args) > len(parameters) or any(each not in defaults for each in missing):
         raise CannotCompile(f"the arguments of {name}() cannot be compiled", node.lineno)
-    body = _Body(text.file).expression(tree.body, tree.lineno)
     names = [*arguments, *missing]
     return CalledFunction(
-        text.file, names, list(arguments.values()), [defaults[each] for each in missing], body
+        text.file, itself, names, list(arguments.values()), [defaults[each] for each in missing], tree
     )
 
 
-_NOT_PLAIN = 0x20 | 0x80 | 0x100 | 0x200
-"""Flags of the code of generators and coroutines."""
+def is_generator(called: FunctionType) -> bool:
+    return bool(called.__code__.co_flags & inspect.CO_GENERATOR)
+
+
+def body_expression(called: FunctionType, function: CalledFunction, line: int) -> ast.expr:
+    """Return the body of a called function as an expression. `line` is that of the call.
+
+    Raise CannotCompile, with the file if the reason is in the function.
+    """
+    if is_generator(called):
+        raise CannotCompile(f"{called.__name__}() returns an iterator, which cannot be compiled", line)
+    return _Body(function.file).expression(function.tree.body, function.tree.lineno)
+
+
+_ASYNCHRONOUS = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def _source_of(called: FunctionType, sources: dict[str, MethodText], node: ast.Call) -> MethodText:

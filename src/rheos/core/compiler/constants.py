@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import enum
 import inspect
 import math
@@ -57,7 +58,7 @@ class Constant:
     """Returns the current object."""
     value: Any
     members: tuple[Any, ...] | None
-    """Keys, values or elements of a collection; None for other objects."""
+    """Keys, values or elements of a collection, and fields of dataclasses; None for other objects."""
 
     def holds(self) -> bool:
         """Return whether the object is still the same, with the same members."""
@@ -72,10 +73,19 @@ class Constant:
 def _members(value: Any) -> tuple[Any, ...] | None:
     match value:
         case dict() | types.MappingProxyType():
-            return (*value, *value.values())
+            members = [*value, *value.values()]
         case list() | tuple() | set() | frozenset():
-            return tuple(value)
-    return None
+            members = list(value)
+        case _:
+            return tuple(_fields(value)) or None
+    return (*members, *(part for each in members for part in _fields(each)))
+
+
+def _fields(value: Any) -> list[Any]:
+    """Return the attributes of a dataclass; an empty list for other objects."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return []
+    return [getattr(value, each.name, MISSING) for each in dataclasses.fields(value)]
 
 
 class SurroundingNames:
@@ -225,6 +235,11 @@ def places_of(given: Any) -> Any:
     if type(given) not in (list, tuple):
         return given
     return {at: given[at] for at in range(-len(given), len(given))}
+
+
+def by_number(given: Any) -> Any:
+    """Return a list or a tuple as a dict of its elements by number."""
+    return dict(enumerate(given))
 
 
 def unchanged(given: Any) -> Any:

@@ -133,9 +133,12 @@ class EmittedRecords:
         """Return the value that the code emits for each column of an output."""
         given: dict[str, ast.expr | Value] = {}
         schema, record = emitted.schema, emitted.record
-        made = self.expressions.names.object(node.func) if isinstance(node, ast.Call) else None
+        made: Any = self.expressions.names.object(node.func) if isinstance(node, ast.Call) else None
         if self.scope.is_record(node):
             made = self.scope.record
+        value = self._record_value(node, made)
+        if value is not None and value.record is not None:
+            made = value.record.cls
         if record is not None and not (isinstance(made, type) and issubclass(made, record)):
             raise CannotCompile(f"a record should be {record.__name__}", node.lineno)
         match node:
@@ -145,27 +148,39 @@ class EmittedRecords:
                     for name in self.scope.fields
                 }
             case ast.Dict(keys=keys, values=values):
-                for key, value in zip(keys, values, strict=True):
+                for key, part in zip(keys, values, strict=True):
                     if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
                         raise CannotCompile("the keys of a record must be literal strings", node.lineno)
-                    given[key.value] = value
+                    given[key.value] = part
             case ast.Tuple(elts=parts) if emitted.takes_tuples and len(parts) == len(schema):
                 given = dict(zip(schema.names, parts, strict=True))
-            case ast.Call():
+            case ast.Call() if value is None:
                 given = self._fields_of_call(node)
+            case _ if value is not None and value.record is not None:
+                self.scope.shared.share(value.record.cls, node.lineno)
+                what = f"TypeMismatch: a record should be {value.record.cls.__name__}, but is None"
+                self.out.require_value(value, node.lineno, what)
+                given = dict(value.record.fields)
             case _:
                 raise CannotCompile(
                     f"{ast.unparse(node)} as a record cannot be compiled",
                     node.lineno,
                     "emit a dataclass or a dict where it is created: yield Alert(...)",
                 )
-        for name, part in given.items():
+        for name, each in given.items():
             if name not in schema.names:
-                self._part(part)  # It is evaluated, although no column takes its value.
+                self._part(each)  # It is evaluated, although no column takes its value.
         missing = [name for name in schema.names if name not in given]
         if missing:
             raise CannotCompile(f"the record lacks {', '.join(missing)}", node.lineno)
         return given
+
+    def _record_value(self, node: ast.expr, made: Any) -> Value | None:
+        """Write an expression whose value is a dataclass. Return None for an expression that creates
+        the record, or is the record that the method receives. `made` is the class of such a record."""
+        if isinstance(node, ast.Dict | ast.Tuple | ast.Constant) or self.scope.is_record(node):
+            return None
+        return None if isinstance(made, type) else self.expressions.value(node)
 
     def _fields_of_call(self, node: ast.Call) -> dict[str, ast.expr | Value]:
         """Return the arguments of a dataclass, by field."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import Any
 
 from rheos.core.compiler.call_writer import CallWriter
 from rheos.core.compiler.called_functions import LocalValue
@@ -111,7 +112,7 @@ class Expressions:
         given = self.names.object(node)
         if given is MISSING:
             raise CannotCompile(f"the name {node.id!r} is not defined", node.lineno)
-        return constant_of(given, self.out.texts, node.lineno)
+        return self._constant(given, node.lineno)
 
     def _attribute(self, node: ast.Attribute) -> Value:
         found = self.records.read(node) or self.moments.attribute(node)
@@ -121,7 +122,10 @@ class Expressions:
         given = self.names.object(node)
         if given is MISSING:
             raise CannotCompile(f"{ast.unparse(node)} cannot be compiled", node.lineno)
-        return constant_of(given, self.out.texts, node.lineno)
+        return self._constant(given, node.lineno)
+
+    def _constant(self, given: Any, line: int) -> Value:
+        return self.records.constant(given, line) or constant_of(given, self.out.texts, line)
 
     def _unary(self, node: ast.UnaryOp) -> Value:
         if isinstance(node.op, ast.Not):

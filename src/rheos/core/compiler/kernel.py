@@ -21,6 +21,7 @@ from rheos.core.compiler.keyed_states import KeyedStates, keyed_states, reducer_
 from rheos.core.compiler.operations import ScalarOperation
 from rheos.core.compiler.record_classes import only_sets_fields
 from rheos.core.compiler.scope import MethodScope, Role, record_fields
+from rheos.core.compiler.shared_records import SharedRecords
 from rheos.core.compiler.statements import Statements
 from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, kind_of_column
 from rheos.core.compiler.writer import Failure, OutputColumns, Parameter, Writer
@@ -136,6 +137,7 @@ def loops_of(
     states = keyed_states(function)
     unkeyed = unkeyed_declarations(function)
     broadcast = {name: of for name, of in unkeyed.items() if isinstance(of, BroadcastState)}
+    shared = SharedRecords()
     found: dict[str, Loop] = {}
     for form in typing.form.methods:
         text = methods.get(form.name)
@@ -144,7 +146,7 @@ def loops_of(
         try:
             method = called_method(function, form.name)
             found[form.name] = _loop(
-                form, text, method, function, states, broadcast, typing, texts, methods
+                form, text, method, function, states, broadcast, typing, texts, methods, shared
             )
         except CannotCompile as refused:
             refused.file = refused.file or text.file
@@ -162,6 +164,7 @@ def _loop(
     typing: Typing,
     texts: StringCodes,
     sources: dict[str, MethodText],
+    shared: SharedRecords,
 ) -> Loop:
     tree, rows = text.tree(), typing.input(form.port)
     keys = [(name, kind_of_column(rows.schema.field(name).type)) for name in rows.keys]
@@ -186,6 +189,7 @@ def _loop(
         broadcast=broadcast,
         record=rows.record,
         event_time=typing.event_time,
+        shared=shared,
     )
     reducers = {reducer_name(name): each for name, each in states.reducers.items()}
     yields = bool(method.__code__.co_flags & inspect.CO_GENERATOR)

@@ -11,6 +11,7 @@ from rheos.core.compiler.constants import constant_of
 from rheos.core.compiler.record_calls import fields_of_call
 from rheos.core.compiler.record_values import FieldKind, is_frozen, kinds_of, part_name, write_part
 from rheos.core.compiler.scope import MethodScope
+from rheos.core.compiler.shared_records import record_constant
 from rheos.core.compiler.values import PYTHON_NAMES, CannotCompile, RecordParts, Value
 from rheos.core.compiler.writer import Parameter, Writer
 from rheos.core.graph.state import ValueState
@@ -36,6 +37,13 @@ class RecordWriter:
             value = part if isinstance(part, Value) else self._value(part)
             parts[name] = self.out.held_value(self._fitting(cls, name, kinds[name], value, node.lineno))
         return Value("record", "", "", None, RecordParts(cls, parts))
+
+    def constant(self, given: Any, line: int) -> Value | None:
+        """Return a constant that is a dataclass; None for other constants."""
+        found = record_constant(given, self.out.texts, line)
+        if found is not None:
+            self.scope.shared.share(type(given), line)
+        return found
 
     def read(self, node: ast.Attribute) -> Value | None:
         """Write the access to a state that stores a dataclass, or to a field of a dataclass. Return
@@ -66,6 +74,7 @@ class RecordWriter:
         kind = kinds_of(record.cls).get(node.attr)
         if kind is None or is_frozen(record.cls):
             raise CannotCompile(f"an assignment to {ast.unparse(node)} cannot be compiled", line)
+        self.scope.shared.change(record.cls, line)
         self._require(of, node)
         given = self.out.held_value(self._fitting(record.cls, node.attr, kind, value, line))
         if record.variable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import enum
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from rheos.core.compiler.record_values import (
     variable_value,
     write_parts,
 )
+from rheos.core.compiler.shared_records import SharedRecords
 from rheos.core.compiler.state_values import read_state
 from rheos.core.compiler.values import (
     NONE,
@@ -69,6 +71,12 @@ def record_fields(schema: pa.Schema, record: type | None) -> dict[str, RecordFie
     return found
 
 
+def plain_method(classes: Sequence[type], name: str) -> types.FunctionType | None:
+    """Return the method that the first class with such a name has; None if it is another attribute."""
+    found = next((vars(each)[name] for each in classes if name in vars(each)), None)
+    return found if isinstance(found, types.FunctionType) else None
+
+
 class MethodScope:
     """The scope of one method, for all passes over it. Variables keep the types that earlier passes
     inferred."""
@@ -85,6 +93,7 @@ class MethodScope:
         broadcast: Mapping[str, BroadcastState[Any, Any]],
         record: type | None,
         event_time: bool,
+        shared: SharedRecords,
     ) -> None:
         self.role = role
         self.instance = instance
@@ -95,6 +104,7 @@ class MethodScope:
         self._broadcast = broadcast
         self.record = record
         self.event_time = event_time
+        self.shared = shared
         self._self, self._given, self._context = arguments
         self._prefix = ""
         """Prefix of the variables of the function that is written in place of its call."""
@@ -112,17 +122,22 @@ class MethodScope:
         return self._prefix + name in self.types or name in (self._self, self._given, self._context)
 
     @contextmanager
-    def within(self, prefix: str) -> Iterator[None]:
-        """Resolve names as those of another function, whose variables have a prefix."""
+    def within(
+        self, prefix: str, itself: str = "", given: str = "", context: str = ""
+    ) -> Iterator[None]:
+        """Resolve names as those of another function, whose variables have a prefix. The other
+        arguments are its parameters that receive the object, the record and the context."""
         before = self._self, self._given, self._context, self._prefix
-        self._self = self._given = self._context = ""
+        self._self, self._given, self._context = itself, given, context
         self._prefix += prefix
-        yield
-        self._self, self._given, self._context, self._prefix = before
+        try:
+            yield
+        finally:
+            self._self, self._given, self._context, self._prefix = before
 
     def variable(self, name: str, line: int) -> Value:
         known = self._prefix + name
-        if name == self._given and self.role == "timers" and name not in self.types:
+        if name == self._given and self.role == "timers" and known not in self.types:
             return Value("int", "timestamp")
         if known not in self.types:
             raise CannotCompile(f"{name} as a whole cannot be compiled", line, "use its fields")
@@ -216,7 +231,7 @@ class MethodScope:
                 named = self.record is None
             case _:
                 return None
-        if self.role != "rows" or of != self._given or of in self.types:
+        if self.role != "rows" or of != self._given or self._prefix + of in self.types:
             return None
         if name not in self.fields or not named:
             raise CannotCompile(f"the record has no field {name!r} that can be compiled", node.lineno)
@@ -255,6 +270,23 @@ class MethodScope:
 
     def is_instance(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id == self._self
+
+    def has_instance(self) -> bool:
+        """Return whether the code is that of a method of the function's object."""
+        return bool(self._self)
+
+    def method(self, name: str) -> types.FunctionType | None:
+        """Return a method of the function's object; None if the name is not that of a method."""
+        if name in getattr(self.instance, "__dict__", ()):
+            return None
+        return plain_method(type(self.instance).__mro__, name)
+
+    def inherited_method(self, below: Any, name: str) -> types.FunctionType | None:
+        """Return the method that `super()` finds in a class `below` its own; None if it is not one."""
+        classes = type(self.instance).__mro__
+        if below not in classes:
+            return None
+        return plain_method(classes[classes.index(below) + 1 :], name)
 
     def is_context(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id == self._context

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import assert_never
 
 from rheos.core.compiler.call_statements import CallStatements
@@ -12,7 +13,9 @@ from rheos.core.compiler.emission_writer import EmittedRecords
 from rheos.core.compiler.expression_writer import Expressions
 from rheos.core.compiler.forms import Returns, is_one
 from rheos.core.compiler.keyed_states import reducer_name
+from rheos.core.compiler.loop_statements import LoopStatements
 from rheos.core.compiler.match_statements import if_statements, subjects_of
+from rheos.core.compiler.method_statements import MethodStatements
 from rheos.core.compiler.record_values import is_frozen
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.state_values import read_state, write_state
@@ -42,15 +45,27 @@ class Statements:
         self._calls = CallStatements(writer, scope, expressions, self.emitted)
         self.yields = yields
         """Whether the method is a generator."""
-        self.returns = returns
-        self._returns = False
-        """Whether the method has a return statement within a loop."""
+        self.returns: Returns = returns
+        self._loops = LoopStatements(writer, scope, expressions, self.body, self._put)
+        self._methods = MethodStatements(expressions, self._loops, self)
 
     def method(self, tree: ast.FunctionDef) -> None:
-        """Write the body of the method. If it ends without the result that it must return, the row
-        fails."""
+        """Write the body of the method. Raise CannotCompile."""
         if self.yields and is_one(self.returns):
             raise CannotCompile(f"{tree.name} is a generator, but must return its result", tree.lineno)
+        self.write_whole(tree)
+
+    @contextmanager
+    def of_called(self, *, yields: bool, returns: Returns) -> Iterator[None]:
+        """Write the body of a called function, which has another form."""
+        before = self.yields, self.returns
+        self.yields, self.returns = yields, returns
+        yield
+        self.yields, self.returns = before
+
+    def write_whole(self, tree: ast.FunctionDef) -> None:
+        """Write the body of a function. If it ends without the result that it must return, the row
+        fails."""
         if not self.body(tree.body):
             self._return_nothing(tree.body[-1].end_lineno or tree.lineno)
 
@@ -67,7 +82,14 @@ class Statements:
             ):
                 pass
             case ast.Expr(value=ast.Yield(value=given)) if given is not None:
-                self.emitted.write("", given)
+                if not self._methods.emit_result(given):
+                    self.emitted.write("", given)
+            case ast.Expr(value=ast.YieldFrom(value=ast.Call() as call)) if self._methods.run(
+                call, yields=True
+            ):
+                pass
+            case ast.Expr(value=ast.Call() as call) if self._methods.run(call, yields=False):
+                pass
             case ast.Expr(
                 value=ast.Call(
                     func=ast.Attribute(value=of, attr="replace"),
@@ -101,9 +123,9 @@ class Statements:
             case ast.Match():
                 return self._match(node)
             case ast.While(orelse=[]):
-                self._while(node)
+                self._loops.write_while(node)
             case ast.For(orelse=[]):
-                self._compile_for(node)
+                self._loops.write_for(node)
             case ast.Return(value=given):
                 self._return(given, node.lineno)
                 return True
@@ -236,80 +258,10 @@ class Statements:
             self.scope.assign(self.out, name, value, node.lineno)
         return self.body(if_statements(node, names))
 
-    def _while(self, node: ast.While) -> None:
-        self.out.loops += 1
-        with self.scope.perhaps(), self.out.block("while failed[0] == 0:"):
-            test = self.expressions.conditions.truth(node.test)
-            with self.out.block(f"if not {test}:"):
-                self.out.write("break")
-            self.body(node.body)
-        self._behind_loop()
-
-    def _compile_for(self, node: ast.For) -> None:
-        match node.iter:
-            case ast.Call(func=called, args=args, keywords=[]) if (
-                1 <= len(args) <= 3 and self.expressions.names.object(called) is range
-            ):
-                pass
-            case _:
-                self._loop_over_items(node)
-                return
-        if not isinstance(node.target, ast.Name):
-            raise CannotCompile("a loop over range() must have one variable", node.lineno)
-        values = [self.expressions.value(each) for each in args]
-        if any(value.kind not in ("int", "bool") for value in values):
-            raise CannotCompile(f"{ast.unparse(node.iter)} is not a range of int", node.lineno)
-        for value in values:
-            self.out.require_value(value, node.lineno, "TypeError: range() of None")
-        numbers = [self.out.held(self.expressions.operators.as_int(value)) for value in values]
-        if len(numbers) == 3:
-            number = self.out.failure(node.lineno, "ValueError: range() arg 3 must not be zero")
-            with self.out.block(f"if {numbers[2]} == 0:"):
-                self.out.write(f"fail(failed, {number})")
-                self.out.write(f"{numbers[2]} = 1")
-        target = node.target
-        self._loop(node, ", ".join(numbers), lambda each: self._put(target, Value("int", each)))
-
-    def _loop(self, node: ast.For, numbers: str, assign: Callable[[str], None]) -> None:
-        """Write a loop over a range. `assign` assigns the variables of the user, from the number."""
-        each = self.out.name()
-        self.out.loops += 1
-        with self.scope.perhaps(), self.out.block(f"for {each} in range({numbers}):"):
-            with self.out.block("if failed[0] != 0:"):
-                self.out.write("break")
-            assign(each)
-            self.body(node.body)
-        self._behind_loop()
-
-    def _loop_over_items(self, node: ast.For) -> None:
-        """Write a loop over constants, over the characters of a string, or over parts of a string."""
-        iterated, target, counter = node.iter, node.target, None
-        match iterated, target:
-            case ast.Call(func=called, args=[inner], keywords=[]), ast.Tuple(elts=[number, item]) if (
-                self.expressions.names.object(called) is enumerate
-            ):
-                iterated, target, counter = inner, item, number
-        if not isinstance(target, ast.Name) or not isinstance(counter, ast.Name | None):
-            raise CannotCompile(
-                f"a loop over {ast.unparse(node.iter)} must have one variable", node.lineno
-            )
-        count, item_at = self.expressions.items(iterated)
-
-        def assign(each: str) -> None:
-            if counter is not None:
-                self._put(counter, Value("int", each))
-            self._put(target, item_at(each))
-
-        self._loop(node, count, assign)
-
-    def _behind_loop(self) -> None:
-        self.out.loops -= 1
-        if self._returns:
-            with self.out.block("if returned:"):
-                self.out.write("break")
-
     def _return(self, given: ast.expr | None, line: int) -> None:
         match given:
+            case ast.Call() if not self.yields and self._methods.return_result(given):
+                pass
             case ast.expr() if is_one(self.returns):
                 self.emitted.write("", given)
             case None | ast.Constant(value=None):
@@ -329,10 +281,7 @@ class Statements:
                 raise CannotCompile(
                     f"return {ast.unparse(given)} cannot be compiled", given.lineno, "yield the records"
                 )
-        if self.out.loops:
-            self._returns = True
-            self.out.write("returned = True")
-        self.out.write("break")
+        self._loops.leave()
 
     def _return_nothing(self, line: int) -> None:
         match self.returns:
