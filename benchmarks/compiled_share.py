@@ -46,6 +46,7 @@ from rheos.core.operators.keyed_co_process import KeyedCoProcessSpec
 from rheos.core.operators.map import MapSpec
 from rheos.core.operators.plain_process import PlainProcessSpec
 from rheos.core.operators.process import ProcessSpec
+from rheos.core.operators.reduce import ReduceSpec
 
 ROOT = Path(__file__).parents[1]
 TUTORIALS = ROOT / "benchmarks/tutorial_functions.py"
@@ -70,6 +71,7 @@ OTHERS = (
     PlainProcessSpec,
     BroadcastProcessSpec,
     KeyedCoProcessSpec,
+    ReduceSpec,
 )
 """Kinds whose specification has the form of the function."""
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rheos.api.batch_functions import batch_output, check_batch_function, has_timers
 from rheos.api.changelogs import added_table, check_top_n
-from rheos.api.compiled_checks import check_compiled
+from rheos.api.compiled_checks import automatic_form, check_compiled
 from rheos.api.connected_streams import KeyedConnectedStreams, connect_keyed
 from rheos.api.function_checks import (
     EMITTING,
@@ -51,6 +51,7 @@ from rheos.core.graph.windows import Window
 from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.changelog.dedup import DedupSpec, Keep
 from rheos.core.operators.changelog.top_n import RANK, TopNSpec
+from rheos.core.operators.chosen_records import choice_typing
 from rheos.core.operators.late_rows import LATE
 from rheos.core.operators.once_operator import IN_DOUBT
 from rheos.core.operators.pattern.matches import TIMED_OUT
@@ -226,7 +227,9 @@ class KeyedStream(JoinMethods):
                         hint="a reduce function must return the type of its arguments; use "
                         ".process(...) for another type",
                     )
-            return self._at.add(ReduceSpec(fn, record), name, {MAIN: self._type}).stream
+            automatic = automatic_form(self._at.program, fn, choice_typing(self.schema, record))
+            spec = ReduceSpec(fn, record, automatic)
+            return self._at.add(spec, name, {MAIN: self._type}).stream
 
     def call_once(
         self,

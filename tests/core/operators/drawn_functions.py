@@ -419,9 +419,9 @@ _LOCALS = {
 """Initial values of the local variables of plain functions, which have no state."""
 
 
-def drawn_plain(seed: int, returns: Literal["records", "record", "bool"]) -> Any:
-    """Return a function of one record, whose source is available: a drawn method, with local variables
-    in place of state."""
+def drawn_plain(seed: int, returns: Literal["records", "record", "bool", "choice"]) -> Any:
+    """Return a function of one record, or of two for a choice, whose source is available: a drawn
+    method, with local variables in place of state."""
     drawing = Drawing(Random(seed))
     lines = _without_state(drawing, _LOCALS)
     text = "\n".join(["def Function(row):", *lines]) + "\n"
@@ -433,6 +433,11 @@ def drawn_plain(seed: int, returns: Literal["records", "record", "bool"]) -> Any
         given = drawing.expression("bool", 2).replace("self.", "").replace(".value", "")
         text = re.sub(r"yield Given.*", lambda found: f"return {given}", text)
         text = text.replace("ctx.timestamp", "row.at").replace("ctx.watermark", "row.at")
+    elif returns == "choice":
+        text = text.replace("def Function(row)", "def Function(kept, row)")
+        text = re.sub(r"return$", "return kept", text, flags=re.MULTILINE)
+        test = drawing.rng.choice(["kept.a % 7 < row.a % 9", "kept.x <= row.x", "kept.t != row.s"])
+        text = re.sub(r"yield Given.*", f"return row if {test} else kept", text)
     return class_of(text, f"<drawn {returns} {seed}>")
 
 

@@ -27,12 +27,16 @@ class EmittedRecords:
         outputs: Mapping[str, EmittedType | None],
         *,
         are_values: bool,
+        copies: bool,
     ) -> None:
+        """Create the writer. `copies` is whether the interpreted form copies an object when it is
+        emitted, so that later changes of the object have no effect."""
         self.out = out
         self.scope = scope
         self.expressions = expressions
         self._outputs = outputs
         self._are_values = are_values
+        self._copies = copies
         """Whether the method emits single values, of which the output has one column."""
 
     def write(self, tag: str, node: ast.expr) -> None:
@@ -157,7 +161,8 @@ class EmittedRecords:
             case ast.Call() if value is None:
                 given = self._fields_of_call(node)
             case _ if value is not None and value.record is not None:
-                self.scope.shared.share(value.record.cls, node.lineno)
+                if not self._copies:
+                    self.scope.shared.share(value.record.cls, node.lineno)
                 what = f"TypeMismatch: a record should be {value.record.cls.__name__}, but is None"
                 self.out.require_value(value, node.lineno, what)
                 given = dict(value.record.fields)

@@ -15,17 +15,18 @@ from rheos.core.errors import ProgramError
 from rheos.core.graph.compilation import MethodText, function_text, method_texts
 from rheos.core.graph.functions import defines
 
-Parameters: TypeAlias = tuple[Literal["record", "context"], ...] | Literal["columns"]
-"""Parameters of a method after `self`; "columns" are the values of columns, one for each parameter."""
+Parameters: TypeAlias = tuple[Literal["kept", "record", "context"], ...] | Literal["columns"]
+"""Parameters of a method after `self`. "kept" is a record of the key that an earlier call has returned.
+"columns" are the values of columns, one for each parameter."""
 
-Returns: TypeAlias = Literal["records", "record", "values", "value"]
+Returns: TypeAlias = Literal["records", "record", "values", "value", "choice"]
 """Whether a method emits any number of records, returns one record, emits any number of values that are
-no records, or returns one such value."""
+no records, returns one such value, or returns one of the records that it receives."""
 
 
 def is_one(returns: Returns) -> bool:
     """Return whether a method must return its only result."""
-    return returns in ("record", "value")
+    return returns in ("record", "value", "choice")
 
 
 RESULT = "result"
@@ -113,6 +114,7 @@ ELEMENT = FunctionForm((MethodForm("rows", "process_element", ("record", "contex
 MAP = _called(("record",), "record")
 FLAT_MAP = _called(("record",), "records")
 PREDICATE = _called(("record",), "value")
+REDUCE = _called(("kept", "record"), "choice")
 OF_COLUMNS = _called("columns", "value")
 RECORDS_OF_COLUMNS = _called("columns", "records")
 VALUES_OF_COLUMNS = _called("columns", "values")

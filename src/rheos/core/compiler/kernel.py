@@ -36,7 +36,10 @@ _PASSES = 20
 FIXED = ("start", "stop", "watermark", "now", "until", "failed", "result", "slots", "stamps", "reached")
 """Parameters of every loop, in order."""
 
-_WRITTEN = ("state", "present", "changed", "stamps", "numbers", "floats", "remembered", "list")
+_WRITTEN = (
+    "state", "present", "changed", "stamps", "numbers", "floats", "remembered", "list", "kept",
+    "chosen",
+)  # fmt: skip
 """Sources of the arrays that a loop changes."""
 
 TIMERS = ("timer_kinds", "timer_times", "timer_slots")
@@ -198,9 +201,17 @@ def _loop(
         writer, around = Writer(texts), SurroundingNames(method, reducers)
         expressions = Expressions(writer, scope, around, sources)
         statements = Statements(
-            writer, scope, expressions, typing.outputs, yields=yields, returns=form.returns
+            writer,
+            scope,
+            expressions,
+            typing.outputs,
+            yields=yields,
+            returns=form.returns,
+            copies="context" in form.parameters,
         )
         with writer.indented(3):
+            if form.returns == "choice":
+                statements.choices.keep_first()
             for name, column in values.items():
                 scope.assign(writer, name, scope.read_field(writer, fields[column]), tree.lineno)
             statements.method(tree)
@@ -228,8 +239,8 @@ def _loop(
 
 def _arguments(
     tree: ast.FunctionDef, form: MethodForm, bound: bool, typing: Typing
-) -> tuple[tuple[str, str, str], dict[str, str]]:
-    """Return the names of `self`, record and context, each empty if the method has no such parameter.
+) -> tuple[tuple[str, str, str, str], dict[str, str]]:
+    """Return the names of `self`, record, context and kept record, each empty without such a parameter.
     Return also the column of each parameter that is the value of a column."""
     names = [each.arg for each in tree.args.args]
     odd = tree.args.vararg or tree.args.kwarg or tree.args.kwonlyargs or tree.args.defaults
@@ -240,9 +251,10 @@ def _arguments(
         raise CannotCompile(f"{tree.name} takes ({signature})", tree.lineno)
     itself = names.pop(0) if bound else ""
     if form.parameters == "columns":
-        return (itself, "", ""), dict(zip(names, taken, strict=True))
+        return (itself, "", "", ""), dict(zip(names, taken, strict=True))
     by_role = dict(zip(form.parameters, names, strict=True))
-    return (itself, by_role.get("record", ""), by_role.get("context", "")), {}
+    record, context, kept = (by_role.get(role, "") for role in ("record", "context", "kept"))
+    return (itself, record, context, kept), {}
 
 
 def _is_plain(node: ast.expr) -> bool:

@@ -53,7 +53,7 @@ class MethodStatements:
 
     def return_result(self, node: ast.Call) -> bool:
         """Write the return of what a method returns. Return False for other calls."""
-        if self._bodies.returns in ("value", "values"):
+        if self._bodies.returns in ("value", "values", "choice"):
             return False
         own = self._expressions.calls.user_function(node)
         if own is None:

@@ -46,6 +46,8 @@ class RecordField:
     column: str
     kind: Kind
     nullable: bool
+    row: str = "i"
+    """Variable with the row of the record."""
 
 
 def record_fields(schema: pa.Schema, record: type | None) -> dict[str, RecordField]:
@@ -105,7 +107,7 @@ class MethodScope:
         self.record = record
         self.event_time = event_time
         self.shared = shared
-        self._self, self._given, self._context = arguments
+        self._self, self._given, self._context, self._earlier = arguments
         self._prefix = ""
         """Prefix of the variables of the function that is written in place of its call."""
         self.types: dict[str, Variable] = {}
@@ -119,7 +121,10 @@ class MethodScope:
     # --- local variables ------------------------------------------------------------------------------
 
     def has(self, name: str) -> bool:
-        return self._prefix + name in self.types or name in (self._self, self._given, self._context)
+        return self._prefix + name in self.types or name in self._arguments()
+
+    def _arguments(self) -> tuple[str, ...]:
+        return self._self, self._given, self._context, self._earlier
 
     @contextmanager
     def within(
@@ -127,13 +132,13 @@ class MethodScope:
     ) -> Iterator[None]:
         """Resolve names as those of another function, whose variables have a prefix. The other
         arguments are its parameters that receive the object, the record and the context."""
-        before = self._self, self._given, self._context, self._prefix
-        self._self, self._given, self._context = itself, given, context
+        before = (*self._arguments(), self._prefix)
+        self._self, self._given, self._context, self._earlier = itself, given, context, ""
         self._prefix += prefix
         try:
             yield
         finally:
-            self._self, self._given, self._context, self._prefix = before
+            self._self, self._given, self._context, self._earlier, self._prefix = before
 
     def variable(self, name: str, line: int) -> Value:
         known = self._prefix + name
@@ -168,7 +173,7 @@ class MethodScope:
             self.settled = False
 
     def assign(self, out: Writer, name: str, value: Value, line: int) -> None:
-        if name in (self._self, self._given, self._context):
+        if name in self._arguments():
             raise CannotCompile(
                 f"{name} is reassigned, which cannot be compiled", line, "use another name"
             )
@@ -231,14 +236,20 @@ class MethodScope:
                 named = self.record is None
             case _:
                 return None
-        if self.role != "rows" or of != self._given or self._prefix + of in self.types:
+        is_argument = of in (self._given, self._earlier) and self._prefix + of not in self.types
+        if self.role != "rows" or not is_argument:
             return None
         if name not in self.fields or not named:
             raise CannotCompile(f"the record has no field {name!r} that can be compiled", node.lineno)
-        return self.fields[name]
+        found = self.fields[name]
+        return dataclasses.replace(found, row="kept_row") if of == self._earlier else found
 
     def is_record(self, node: ast.expr) -> bool:
         return self.role == "rows" and isinstance(node, ast.Name) and node.id == self._given
+
+    def is_kept(self, node: ast.expr) -> bool:
+        """Return whether the node is the record that an earlier call has returned."""
+        return isinstance(node, ast.Name) and node.id == self._earlier
 
     def state(self, node: ast.expr) -> ValueState[Any] | None:
         """Return the state that `self.name` refers to; None if it is not state."""
@@ -349,15 +360,15 @@ class MethodScope:
         return Value(kind, out.held(f"{out.parameter(f'k{at}', Parameter('key', str(at), kind))}[i]"))
 
     def read_field(self, out: Writer, field: RecordField) -> Value:
-        number = list(self.fields.values()).index(field)
+        number, row = list(self.fields).index(field.column), field.row
         null = ""
         if field.nullable:
             nulls = out.parameter(f"n{number}", Parameter("nulls", field.column, "bool"))
-            null = out.held(f"{nulls}[i]")
+            null = out.held(f"{nulls}[{row}]")
         if field.kind == "other":
             return Value("other", "0", null, field.column)
         column = out.parameter(f"c{number}", Parameter("column", field.column, field.kind))
-        return Value(field.kind, out.held(f"{column}[i]"), null)
+        return Value(field.kind, out.held(f"{column}[{row}]"), null)
 
     def of_instance(self, name: str) -> Any:
         """Return an attribute of the function object; MISSING if it does not exist."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import assert_never
 
 from rheos.core.compiler.call_statements import CallStatements
+from rheos.core.compiler.choice_writer import Choices
 from rheos.core.compiler.comprehension_names import with_own_names
 from rheos.core.compiler.emission_writer import EmittedRecords
 from rheos.core.compiler.expression_writer import Expressions
@@ -34,19 +35,26 @@ class Statements:
         outputs: Mapping[str, EmittedType | None],
         *,
         yields: bool,
-        returns: Returns = "records",
+        returns: Returns,
+        copies: bool,
     ) -> None:
         self.out = writer
         self.scope = scope
         self.expressions = expressions
         self.emitted = EmittedRecords(
-            writer, scope, expressions, outputs, are_values=returns in ("value", "values")
+            writer,
+            scope,
+            expressions,
+            outputs,
+            are_values=returns in ("value", "values"),
+            copies=copies,
         )
         self._calls = CallStatements(writer, scope, expressions, self.emitted)
         self.yields = yields
         """Whether the method is a generator."""
         self.returns: Returns = returns
         self._loops = LoopStatements(writer, scope, expressions, self.body, self._put)
+        self.choices = Choices(writer, scope)
         self._methods = MethodStatements(expressions, self._loops, self)
 
     def method(self, tree: ast.FunctionDef) -> None:
@@ -260,6 +268,12 @@ class Statements:
 
     def _return(self, given: ast.expr | None, line: int) -> None:
         match given:
+            case ast.IfExp(test=test, body=body, orelse=orelse) if self.returns == "choice":
+                then, other = (ast.copy_location(ast.Return(each), each) for each in (body, orelse))
+                self._compile_if(ast.copy_location(ast.If(test, [then], [other]), given))
+                return
+            case ast.expr() if self.returns == "choice":
+                self.choices.write(given)
             case ast.Call() if not self.yields and self._methods.return_result(given):
                 pass
             case ast.expr() if is_one(self.returns):
@@ -287,7 +301,7 @@ class Statements:
         match self.returns:
             case "records" | "values":
                 pass
-            case "record":
+            case "record" | "choice":
                 number = self.out.failure(line, "the function returned None instead of a record")
                 self.out.write(f"fail(failed, {number})")
             case "value":

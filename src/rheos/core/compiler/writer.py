@@ -21,7 +21,7 @@ class Parameter:
 
     source: Literal[
         "column", "nulls", "key", "state", "present", "changed", "stamps", "times", "table",
-        "broadcast", "list", "numbers", "floats", "remembered",
+        "broadcast", "list", "numbers", "floats", "remembered", "kept", "chosen",
     ]  # fmt: skip
     name: str
     kind: Kind

@@ -177,17 +177,57 @@ class AutomaticRows:
 
     def outputs(self, batch: Batch, calls: LoopCalls) -> list[tuple[str, Batch, Stamps]] | None:
         """Make calls of the compiled form, like `results_at`."""
-        code = self._choice.code(batch.num_rows)
+        code = self.code(batch.num_rows)
+        return None if code is None else self._run(code, batch, calls, {})
+
+    def code(self, rows: int) -> CompiledCode | None:
+        """Return the code that makes the next calls; None if Python makes them. `rows` is the number of
+        rows that have arrived for them."""
+        code = self._choice.code(rows)
         if code is None:
             self._code = None
-            return None
+        return code
+
+    def chosen(
+        self,
+        code: CompiledCode,
+        batch: Batch,
+        first: int,
+        slots: Slots,
+        kept: npt.NDArray[np.int64],
+    ) -> Stamps | None:
+        """Call the compiled form of a function that returns one of two records.
+
+        Args:
+            code: The code.
+            batch: Stored records, and from the row `first` on those of the calls.
+            first: The first row for which the function is called.
+            slots: Slot of the key of each row.
+            kept: Row of the kept record by slot, or -1. It is updated.
+
+        Returns:
+            The row of the record that each call returned; None if Python must call the function.
+        """
+        rows = batch.num_rows
+        nothing, chosen = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        calls = LoopCalls(first, rows, slots, nothing, nothing)
+        made = self._run(code, batch, calls, {"kept": kept, "chosen": chosen})
+        return None if made is None else chosen[first:]
+
+    def _run(
+        self,
+        code: CompiledCode,
+        batch: Batch,
+        calls: LoopCalls,
+        arrays: Mapping[str, npt.NDArray[Any]],
+    ) -> list[tuple[str, Batch, Stamps]] | None:
         if code is not self._code:
             self._take_over(code)
         if self._arrays.cost() > batch.num_rows:
             return None  # Making the arrays would cost more than the calls.
         running = self._running
         try:
-            made = running.run(_Inputs(code.texts, batch, self._arrays), calls)
+            made = running.run(_Inputs(code.texts, batch, self._arrays, arrays), calls)
             if running.failed:
                 [record] = rows_of(batch.slice(running.next, 1), self._typing.record)
                 self.leave(running.failure(self._ctx, record))
@@ -200,7 +240,7 @@ class AutomaticRows:
             self.leave()
             return None
         self._arrays.sweep_texts()
-        self._ctx.count("compiled_rows", batch.num_rows)
+        self._ctx.count("compiled_rows", calls.stop - calls.start)
         return outputs
 
     def _take_over(self, code: CompiledCode) -> None:
@@ -218,15 +258,24 @@ class AutomaticRows:
 
 
 class _Inputs(LoopInputs):
-    """The columns of a batch, and broadcast state."""
+    """The columns of a batch, broadcast state, and further arrays by source."""
 
-    def __init__(self, texts: StringCodes, batch: Batch, arrays: BroadcastArrays) -> None:
+    def __init__(
+        self,
+        texts: StringCodes,
+        batch: Batch,
+        arrays: BroadcastArrays,
+        others: Mapping[str, npt.NDArray[Any]],
+    ) -> None:
         super().__init__(texts, batch)
         self._arrays = arrays
+        self._others = others
 
     def of(self, parameter: Parameter, python: PythonCalls | None) -> npt.NDArray[Any]:
         if parameter.source == "broadcast":
             return self._arrays.array(parameter)
+        if parameter.source in self._others:
+            return self._others[parameter.source]
         return super().of(parameter, python)
 
 

@@ -21,15 +21,24 @@ check_example(
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from rheos.core.compiler.eligibility import Automatic, named_form, summary_of
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.render import spell_record
 from rheos.core.graph.types import canonical
-from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
+from rheos.core.operators.chosen_records import chosen_records
+from rheos.core.operators.contract import (
+    KeySpec,
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    PortType,
+)
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.operators.records import HiddenColumns, UserRaised, user_error, with_hidden, wrong_type
@@ -52,6 +61,7 @@ class ReduceSpec(KeySpec):
 
     fn: Callable[[Any, Any], Any]
     record: type | None
+    automatic: Automatic = None
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return ReduceOperator(ctx, self)
@@ -77,7 +87,13 @@ class ReduceSpec(KeySpec):
         return RowsOfKey(doubt=None)
 
     def summary(self) -> str:
-        return f"takes {spell_record(self.record)}"
+        return f"takes {spell_record(self.record)}{summary_of(self.automatic)}"
+
+    def interpreted(self) -> OperatorSpec:
+        return replace(self, automatic=None)
+
+    def function_forms(self) -> Mapping[str, str]:
+        return named_form(self.fn, self.automatic)
 
 
 class ReduceOperator(KeyedStateOperator):
@@ -96,21 +112,48 @@ class ReduceOperator(KeyedStateOperator):
         self._state = self.backend.values(REDUCED, object if spec.record is None else spec.record)
         self._row: Any = row_type(port.schema)
         self._made = RecordCollector(port.type.schema, spec.record)
+        self._compiled = chosen_records(ctx, spec.fn, spec.record, spec.automatic)
 
     def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
-        keys, rows = self._codec.of(batch), rows_of(batch, self._record)
-        made, stride = self._made, self.backend.stride
+        keys, stride = self._codec.of(batch), self.backend.stride
         for first in range(0, len(keys), stride):
-            self._combine(keys[first : first + stride], rows[first : first + stride])
-        if MAIN in self.ctx.outputs and rows:
-            try:
-                shown = made.batch()
-            except TypeMismatch as error:
-                at = error.index
-                raise wrong_type(self.ctx, error, record=rows[at], key=keys[at]) from None
-            schema = self.ctx.outputs[MAIN].schema
-            yield Out(with_hidden(shown, schema, HiddenColumns.of(batch)))
+            own, part = keys[first : first + stride], batch.slice(first, stride)
+            shown = self._by_compiled(own, part)
+            if shown is None:
+                shown = self._by_python(own, part)
+            if MAIN in self.ctx.outputs:
+                schema = self.ctx.outputs[MAIN].schema
+                yield Out(with_hidden(shown, schema, HiddenColumns.of(part)))
+
+    def _by_compiled(self, keys: Sequence[Key], batch: Batch) -> Batch | None:
+        """Return the combined records; None if Python must call the function."""
+        found = None if self._compiled is None else self._compiled.results(keys, batch, self._stored)
+        if found is None:
+            return None
+        shown, combined = found
+        self._state.dirty.update(combined)
+        self._state.values.update(combined)
+        return shown
+
+    def _stored(self, keys: Sequence[Key]) -> dict[Key, Any]:
+        """Return the stored records of different keys."""
+        self.backend.prepare(keys)
+        values, fetch = self._state.values, self._state.fetch
+        found = {key: values.get(key, ABSENT) for key in keys}
+        found = {key: fetch(key) if value is ABSENT else value for key, value in found.items()}
+        return {key: value for key, value in found.items() if value is not ABSENT}
+
+    def _by_python(self, keys: Sequence[Key], batch: Batch) -> Batch:
+        """Return the combined records."""
+        rows, made = rows_of(batch, self._record), self._made
+        self._combine(keys, rows)
+        try:
+            shown = made.batch()
+        except TypeMismatch as error:
+            at = error.index
+            raise wrong_type(self.ctx, error, record=rows[at], key=keys[at]) from None
         made.clear()
+        return shown
 
     def _combine(self, keys: Sequence[Key], rows: Sequence[Any]) -> None:
         self.backend.prepare(keys)
