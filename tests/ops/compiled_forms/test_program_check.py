@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,8 +155,15 @@ def test_a_function_that_is_not_compiled_has_its_line_and_a_reason() -> None:
     assert found.interpreted == {
         "encoded": f"{__file__}:{line}: order.user.encode().hex() cannot be compiled"
     }
-    found = only(checked(lambda orders: orders.key_by("user").reduce(lambda one, _: one)))
+    found = only(checked(lambda orders: orders.key_by("user").reduce(lambda one, _: copy(one))))
     assert list(found.interpreted) == ["<lambda>"]
+
+
+def test_a_choice_of_records_is_checked_with_its_state() -> None:
+    found = only(checked(lambda orders: orders.key_by("user").reduce(lambda one, other: other)))
+    assert found.functions == ("<lambda>",)
+    assert found.result is not None
+    assert found.result.difference is None
 
 
 def test_calls_that_python_repeats_are_no_difference() -> None:
