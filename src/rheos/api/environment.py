@@ -467,6 +467,7 @@ class Environment(HintedBase):
                 job=self._job_id(name),
                 until_now=options.until_now,
                 standby=options.standby,
+                restores_ahead=options.restores_ahead,
                 succeeds=options.succeeds,
                 keep_ms=options.keep_ms,
                 origins=(

@@ -12,6 +12,7 @@ import pytest
 
 from rheos.core.checkpoint.driver_note import DriverNote
 from rheos.core.checkpoint.events import Outcome
+from rheos.core.checkpoint.handover_situation import Situation
 from rheos.core.errors import (
     CheckpointError,
     ConfigurationError,
@@ -28,6 +29,8 @@ from rheos.ops.control.registry import Registry, find_job
 from rheos.ops.dashboard.readiness import Readiness
 from rheos.runtimes.job import JobConfig, JobResult, JobState
 from rheos.runtimes.job_handle import JobHandle
+from rheos.runtimes.job_operations import DoneAnswer, GetSuccession, SuccessionAnswer, TakeJob
+from rheos.runtimes.operation_contract import DriverOperation
 from tests.cli.stand_ins import STATUS, StandIn
 
 Meanwhile = Callable[[Callable[[], None]], None]
@@ -42,13 +45,37 @@ class EndingJob(StandIn):
         self.over.set()
 
 
+class WaitingJob(EndingJob):
+    """Job that waits until it is requested to take the job over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.situation: Situation | None = Situation.OTHER_RUNS
+
+    def prepare(self) -> None:
+        self.asked.append(("prepare",))
+
+    def ask(self, operation: DriverOperation[Any]) -> Any:
+        match operation:
+            case GetSuccession():
+                return SuccessionAnswer("waits", self.situation, True)
+            case TakeJob():
+                self.asked.append(("take",))
+                self.situation = None
+                return DoneAnswer()
+            case _:
+                return super().ask(operation)
+
+
 class StandInRuntime:
     def __init__(self, job: StandIn) -> None:
         self.job = job
         self.submitted = False
+        self.succeeds: list[str | None] = []
 
     def submit(self, plan: Any, config: JobConfig, listener: Any = None) -> Any:
         self.submitted = True
+        self.succeeds.append(config.succeeds)
         return self.job
 
     def settle(self, job: Any, config: JobConfig) -> None:
@@ -73,10 +100,14 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     return left.append
 
 
-def submit(runtime: StandInRuntime, directory: Path, standby: bool = True) -> JobHandle:
+def submit(
+    runtime: StandInRuntime, directory: Path, standby: bool = True, *, ahead: bool = False
+) -> JobHandle:
     return ControlledRuntime("continuous", runtime).submit(
         PhysicalPlan("a job", (), (), parallelism=1, max_parallelism=128),
-        JobConfig(job=JobId("job"), checkpoint_dir=str(directory), standby=standby),
+        JobConfig(
+            job=JobId("job"), checkpoint_dir=str(directory), standby=standby, restores_ahead=ahead
+        ),
     )
 
 
@@ -175,6 +206,56 @@ def test_a_standby_takes_over_when_only_the_driver_failed(
     second.end(JobState.FINISHED)
     ended(taken)
     assert note(tmp_path).outcome is Outcome.FINISHED
+
+
+def test_slots_that_restore_ahead_claim_the_job_of_a_lost_driver(
+    tmp_path: Path, meanwhile: Meanwhile
+) -> None:
+    first, second = EndingJob(), WaitingJob()
+    handle, runtime = submit(StandInRuntime(first), tmp_path, standby=False), StandInRuntime(second)
+    lost = JobFailedError("the JVM was lost")
+    meanwhile(lambda: (first.end(JobState.RUNNING, lost), ended(handle))[0])
+    meanwhile(lambda: None)  # The slots start after the first look.
+    taken = submit(runtime, tmp_path, ahead=True)
+    assert runtime.succeeds == ["job"]
+    assert second.asked == [("prepare",), ("take",)]
+    assert [record.stands_by for record in Registry().records()] == [False]
+    second.end(JobState.FINISHED)
+    ended(taken)
+    assert note(tmp_path).outcome is Outcome.FINISHED
+
+
+def test_slots_ahead_end_with_the_job(tmp_path: Path, meanwhile: Meanwhile) -> None:
+    first, second = EndingJob(), WaitingJob()
+    handle = submit(StandInRuntime(first), tmp_path, standby=False)
+    meanwhile(lambda: (first.end(JobState.STOPPED), ended(handle))[0])
+    meanwhile(lambda: None)
+    assert isinstance(ended(submit(StandInRuntime(second), tmp_path, ahead=True)), JobResult)
+    assert second.asked == [("prepare",), ("cancel",)]
+
+
+def test_the_error_of_slots_ahead_ends_the_standby(tmp_path: Path, meanwhile: Meanwhile) -> None:
+    first, second = EndingJob(), WaitingJob()
+    handle = submit(StandInRuntime(first), tmp_path, standby=False)
+    misfit = CheckpointError("the program does not fit the state")
+    meanwhile(lambda: second.end(JobState.FAILED, misfit))
+    meanwhile(lambda: None)
+    with pytest.raises(CheckpointError, match="does not fit"):
+        submit(StandInRuntime(second), tmp_path, ahead=True)
+    assert not note(tmp_path).released
+    first.end(JobState.STOPPED)
+    ended(handle)
+
+
+def test_slots_ahead_do_not_start_if_no_driver_runs_the_job(
+    tmp_path: Path, meanwhile: Meanwhile
+) -> None:
+    job = WaitingJob()
+    runtime = StandInRuntime(job)
+    handle = submit(runtime, tmp_path, ahead=True)
+    assert (runtime.succeeds, job.asked) == ([None], [])
+    job.end(JobState.FINISHED)
+    ended(handle)
 
 
 def test_an_unwritable_directory_is_refused_before_waiting(tmp_path: Path) -> None:

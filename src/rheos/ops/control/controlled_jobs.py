@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -33,6 +33,7 @@ from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord, Registry
 from rheos.ops.control.server import CommandServer
 from rheos.ops.control.standby_driver import FormerStandbyJob, stand_by
+from rheos.ops.control.standby_slots import PreparedJob, StandbySlots
 from rheos.ops.control.started_program import StartedProgram, started_program
 from rheos.ops.control.termination import TERMINATION
 from rheos.ops.openlineage.emitter import LineageEmitter
@@ -94,16 +95,6 @@ class RealRuntime(Runtime, Protocol):
         ...
 
 
-@runtime_checkable
-class PreparedJob(Protocol):
-    """A job whose processes can start before it runs."""
-
-    def prepare(self) -> None:
-        """Start the workers' processes, and import the program there. Raise the RheosError of a worker
-        that cannot."""
-        ...
-
-
 class ControlledRuntime:
     """The runtime `name`, with the job's note, its record and its command server around each job."""
 
@@ -125,12 +116,18 @@ class ControlledRuntime:
             return self._succeed(plan, config, listener, program)
         with ExitStack() as undo:
             keeper: NoteKeeper | None = None
+            slots: StandbySlots | None = None
             if config.checkpoint_dir is not None:  # Otherwise no other driver could run it.
                 note = _note(config, config.checkpoint_dir)
                 if not config.standby:
                     note.acquire(SystemClock(), time.sleep, config.checkpoint_dir, watching=_say)
-                elif (ended := stand_by(note, plan, config, self._name, program)) is not None:
-                    return FormerStandbyJob(plan, config, ended)
+                else:
+                    if config.restores_ahead:
+                        slots = self._standby_slots(plan, config, listener, note)
+                        undo.callback(slots.close)
+                    ended = stand_by(note, plan, config, self._name, program, slots)
+                    if ended is not None:
+                        return FormerStandbyJob(plan, config, ended)
                 config = replace(config, predecessor=predecessor_of(note.previous))
                 keeper = NoteKeeper(note)
                 undo.callback(keeper.close)
@@ -138,13 +135,32 @@ class ControlledRuntime:
             if config.log_level is not None:
                 log = LogFile(config.key, config.job)
                 undo.callback(log.close)
-            handle = self._runtime.submit(plan, config, listener)
+            handle = None if slots is None else slots.claim(note, time.sleep)
+            if handle is None:
+                handle = self._runtime.submit(plan, config, listener)
             undo.pop_all()
         lineage = _started_lineage(plan, config, handle)
         outline = PlanOutline.of(plan)
         job = ControlledJob(handle, outline, config, self._name, keeper, program, log, lineage)
         self._settle(job, handle, config)
         return job
+
+    def _standby_slots(
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        listener: Callable[[JobStatus], None] | None,
+        note: HeldNote,
+    ) -> StandbySlots:
+        """Return the slots of a standby. The listener receives nothing while another driver runs the
+        job."""
+
+        def listen(status: JobStatus) -> None:
+            if listener is not None and note.held:
+                listener(status)
+
+        waiting = replace(config, succeeds=config.job)
+        return StandbySlots(lambda: self._runtime.submit(plan, waiting, listen))
 
     def _succeed(
         self,

@@ -16,6 +16,7 @@ from rheos.core.redaction import redacted
 from rheos.ops.control.driver_note import HeldNote
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord, Registry
+from rheos.ops.control.standby_slots import StandbySlots
 from rheos.ops.control.started_program import StartedProgram
 from rheos.runtimes.driver.collected_results import CollectedResults, EarlierResults
 from rheos.runtimes.driver.status import OUTCOMES
@@ -25,10 +26,16 @@ from rheos.runtimes.job_handle import WithoutCheckpoints
 
 
 def stand_by(
-    note: HeldNote, plan: PhysicalPlan, config: JobConfig, runtime: str, program: StartedProgram | None
+    note: HeldNote,
+    plan: PhysicalPlan,
+    config: JobConfig,
+    runtime: str,
+    program: StartedProgram | None,
+    slots: StandbySlots | None = None,
 ) -> DriverNote | None:
     """Wait until this driver has the job, and return None. If the job has ended under another driver,
-    return that driver's note. `rheos jobs` lists this driver meanwhile."""
+    return that driver's note. `rheos jobs` lists this driver meanwhile, and `slots` restore the job's
+    checkpoints. Raise their RheosError."""
     clock = SystemClock()
     registry = Registry()
     record = JobRecord(
@@ -53,8 +60,13 @@ def stand_by(
         drivers.append(driver)
         _say(f"standing by: {driver} runs the job {config.job!r}")
 
+    def pause(seconds: float) -> None:
+        sleep(seconds)
+        if slots is not None and drivers and not note.held:
+            slots.keep()
+
     try:
-        ended = note.stand_by(clock, sleep, behind)
+        ended = note.stand_by(clock, pause, behind)
     finally:
         registry.remove(record)
     if ended is not None and ended.outcome is not None:
