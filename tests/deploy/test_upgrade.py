@@ -43,7 +43,7 @@ counts = env.from_source(numbers, uid="numbers").key_by("k").running(n=rh.agg.co
 versions = counts.map(
     lambda row: {"k": row.k, "n": row.n, "v": VERSION}, returns={"k": int, "n": int, "v": int}
 )
-versions.sink_to(rh.files.sink("out"), uid="files")
+versions.sink_to(rh.files.sink("out"), name="files", uid="files")
 env.execute("orders")
 """
 
@@ -140,6 +140,20 @@ def test_a_job_is_handed_over_and_back(upgrades: Upgrades) -> None:
     assert back.wait(200) == 0, upgrades.output(back)
     assert second.wait(200) == 0, upgrades.output(second)
     upgrades.ends(first)
+
+
+@pytest.mark.slow
+def test_a_job_is_handed_over_only_if_its_differences_are_allowed(upgrades: Upgrades) -> None:
+    first = upgrades.starts()
+    compare = ("upgrade", "orders", "job_v2.py", "--compare", "1s")
+    refused = upgrades.rheos(*compare)
+    assert refused.wait(200) == 3, upgrades.output(refused)
+    assert "so the job 'orders' was not handed over" in upgrades.output(refused)
+    assert not upgrades.has_written(2)
+    second = upgrades.rheos(*compare, "--allow-differences", "files")
+    upgrades.waits(lambda: upgrades.has_written(2), first, second)
+    assert first.wait(200) == 0, upgrades.output(first)
+    upgrades.ends(second)
 
 
 def test_a_program_that_does_not_fit_is_refused_and_the_job_continues(upgrades: Upgrades) -> None:

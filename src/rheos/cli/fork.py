@@ -35,6 +35,7 @@ def show_fork(
     from_savepoint: str | None,
     allow_dropped: bool,
     new_aggregates: Literal["null", "since"] | None,
+    renamed: Mapping[str, str] | None,
     samples: int,
     out: Path | None,
     as_json: bool,
@@ -57,6 +58,7 @@ def show_fork(
             from_savepoint=from_savepoint,
             allow_dropped=allow_dropped,
             new_aggregates=new_aggregates,
+            renamed=renamed,
         )
         if out is not None:
             _write(found, out)
@@ -65,7 +67,7 @@ def show_fork(
     if as_json:
         print(json.dumps(fork_object(found, samples), indent=2, default=str))
     else:
-        _print(found, samples, waited=for_ is not None)
+        print_fork(found, samples, waited=for_ is not None)
     return 0
 
 
@@ -99,7 +101,14 @@ def _write(found: ForkResult, out: Path) -> None:
 # ---------------------------------------------------------------------------------------------
 
 
-def _print(found: ForkResult, samples: int, *, waited: bool) -> None:
+def print_fork(found: ForkResult, samples: int, *, waited: bool) -> None:
+    """Print the differences for people.
+
+    Args:
+        found: the result of the fork.
+        samples: number of differences to print for each sink.
+        waited: whether the input was read for a duration.
+    """
     shown = console()
     read = ", ".join(f"{rows:,} rows of {source!r}" for source, rows in found.rows_read.items())
     shown.print(

@@ -19,9 +19,11 @@ from rheos.api.settings import SETTINGS
 from rheos.cli import control, migration, planning, replaying
 from rheos.cli.options import (
     PASSES_ARGUMENTS_ON,
+    AllowDifferences,
     AlsoServed,
     Arguments,
     AuditFile,
+    Compare,
     File,
     GivenSettings,
     Job,
@@ -192,6 +194,9 @@ def upgrade(
     settings: GivenSettings,
     arguments: Arguments = None,
     keep: Keep = "0s",
+    compare: Compare = None,
+    allow_differences: AllowDifferences = None,
+    against: replaying.Against = None,
     param: Param = None,
     metrics_port: MetricsPlace = None,
     metrics_name: MetricsNames = None,
@@ -200,8 +205,33 @@ def upgrade(
     log_json: LogJson = False,
 ) -> None:
     """Hand a running job over to a changed program. The old program takes a last checkpoint. This
-    command then runs the job, as `rheos run` does, and the driver before it ends."""
+    command then runs the job, as `rheos run` does, and the driver before it ends.
+
+    With --compare, it exits with 3 if the output of the two programs differs. The job then continues
+    with the old program."""
+    if compare is None and (allow_differences is not None or against is not None):
+        raise typer.BadParameter("--allow-differences and --against need --compare")
     with _cancelled_by_ctrl_c():
+        if compare is not None:
+            from rheos.cli.upgrade_comparison import CompareRequest, compare_before_upgrade
+
+            given = settings.overrides()
+            code = compare_before_upgrade(
+                job,
+                CompareRequest(
+                    file=str(file.absolute()),
+                    arguments=arguments or [],
+                    parameters=parameters(param),
+                    length=compare,
+                    allowed=replaying.names_in(allow_differences),
+                    against=None if against is None else str(against.absolute()),
+                    allow_dropped=bool(given.override_of("allow_dropped")),
+                    new_aggregates=given.override_of("new_aggregates"),
+                    renamed=given.override_of("renamed") or {},
+                ),
+            )
+            if code:
+                raise typer.Exit(code)
         _start_jvm(file, settings, quiet=log_json)
         from rheos.cli.run import MonitoringOptions, run
         from rheos.core.protocol.durations import duration_ms

@@ -203,6 +203,24 @@ Keep = Annotated[
     ),
 ]
 
+Compare = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        callback=duration,
+        help="First run both programs over this much new input. Hand over only if their output is "
+        "the same.",
+        show_default=False,
+    ),
+]
+AllowDifferences = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SINKS",
+        help="With --compare: sinks whose output may differ, separated by commas.",
+        show_default=False,
+    ),
+]
 AlsoServed = Annotated[
     list[str] | None,
     typer.Option(

@@ -1,4 +1,4 @@
-"""Process in which the dashboard reruns a job's program (`dashboard/replays.py`).
+"""Process in which the dashboard (`dashboard/replays.py`) or an upgrade reruns a job's program.
 
 It reads one request as JSON from its standard input, executes the command in the request, and writes
 one response as JSON to its original standard output. Output of the program goes to stderr.
@@ -16,6 +16,7 @@ import msgspec
 from rheos.cli.debug_text import debugged_object, printed, step_object
 from rheos.cli.fork import fork_object
 from rheos.cli.terminal import located_error
+from rheos.cli.upgrade_comparison import CompareRequest, compared_outputs
 from rheos.cli.why import why_object
 from rheos.cli.why_not import key_columns, why_not, why_not_object
 from rheos.core.errors import ConfigurationError, RheosError, UserFunctionError
@@ -67,6 +68,8 @@ def _answer(asked: AskedReplay) -> dict[str, Any]:
             return why_not_object(why_not(asked.job, request.operator, request.key, request.window))
         case "debug":
             return _debug(asked.job, msgspec.json.decode(asked.request, type=DebugRequest))
+        case "compare":
+            return compared_outputs(asked.job, msgspec.json.decode(asked.request, type=CompareRequest))
         case "fork":
             return _fork(asked.job, msgspec.json.decode(asked.request, type=ForkRequest))
         case _:

@@ -77,12 +77,13 @@ JobDirectory = Annotated[
 ]
 
 
-def _columns(given: str | None) -> list[str]:
+def names_in(given: str | None) -> list[str]:
+    """Return the names of an option, which are separated by commas."""
     return [name.strip() for name in (given or "").split(",") if name.strip()]
 
 
 @app.command(cls=ProgramArguments, context_settings=PASSES_ARGUMENTS_ON)
-@takes_settings("allow_dropped", "new_aggregates", config=False)
+@takes_settings("allow_dropped", "new_aggregates", "renamed", config=False)
 def fork(
     job: Job,
     file: File,
@@ -133,13 +134,14 @@ def fork(
         file,
         arguments or [],
         for_=for_,
-        key=_columns(key),
+        key=names_in(key),
         parameters=parameters(param),
         against=against,
         checkpoint_dir=checkpoint_dir,
         from_savepoint=from_savepoint,
         allow_dropped=bool(settings.values["allow_dropped"]),
         new_aggregates=settings.values["new_aggregates"],
+        renamed=settings.values["renamed"],
         samples=samples,
         out=out,
         as_json=json,
@@ -216,7 +218,7 @@ def debug(
             against=against,
             checkpoint_dir=checkpoint_dir,
             result=result,
-            form=IncidentOutput(as_test, expect, anonymise, _columns(keep)),
+            form=IncidentOutput(as_test, expect, anonymise, names_in(keep)),
         )
         raise typer.Exit(code)
 
@@ -262,7 +264,7 @@ def reproduce(
         from_=from_,
         against=against,
         checkpoint_dir=checkpoint_dir,
-        form=IncidentOutput(as_test, None, anonymise, _columns(keep)),
+        form=IncidentOutput(as_test, None, anonymise, names_in(keep)),
     )
     raise typer.Exit(code)
 
@@ -316,7 +318,7 @@ def why(
             checkpoint_dir=checkpoint_dir,
             from_savepoint=from_savepoint,
             from_start=from_start,
-            form=IncidentOutput(as_test, expect, anonymise, _columns(keep)),
+            form=IncidentOutput(as_test, expect, anonymise, names_in(keep)),
         )
         raise typer.Exit(code)
 

@@ -55,6 +55,8 @@ def _printable(segment: Segment) -> Segment:
 
 FAILED = 1
 MISUSED = 2
+DIFFERENT = 3
+"""The outputs of two programs differ, so the job was not handed over."""
 INTERRUPTED = 130
 
 _OURS = (PACKAGE, runpy.__file__, "<frozen runpy>", "<frozen importlib")

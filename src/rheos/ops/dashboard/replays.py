@@ -15,7 +15,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from math import ceil
 from typing import Annotated, Literal
 
 import msgspec
@@ -26,6 +25,7 @@ from rheos.core.protocol.error_data import ErrorData
 from rheos.ops.control.processes import Liveness, liveness
 from rheos.ops.control.registry import JobRecord, home_folder
 from rheos.ops.dashboard.arguments import ProgramFile, SavepointPath, Text, Values
+from rheos.ops.dashboard.guarded_process import GuardedProcess, default_memory_bytes
 from rheos.ops.dashboard.replay_guard import GuardExit, surroundings
 
 MAX_ANSWER_BYTES = 16 << 20
@@ -204,53 +204,19 @@ class ReplayProcesses:
 
     def _run(self, job: JobRecord, asked: bytes, seconds: float) -> tuple[bytes, int]:
         """Return the output of the replay, and the guard's exit code."""
-        read, held = os.pipe()
-        # While this process lives, it holds the other end of the guard's pipe.
-        limits = [str(each) for each in (read, os.getpid(), ceil(seconds), self._memory_bytes)]
-        try:
-            process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "rheos.ops.dashboard.replay_guard",
-                    *limits,
-                    *_command(job),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                pass_fds=(read,),
-                start_new_session=True,
-            )
-        except BaseException:
-            os.close(held)
-            raise
-        finally:
-            os.close(read)
+        guarded = GuardedProcess(_command(job), seconds, self._memory_bytes)
         with self._lock:
-            self._at_work[job.key] = process
+            self._at_work[job.key] = guarded.guard
             if self._closed:
-                process.terminate()
-        with process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                with contextlib.suppress(BrokenPipeError):
-                    process.stdin.write(surroundings(_folder(job), _environment(job)) + asked)
-                    process.stdin.close()
-                data = process.stdout.read(MAX_ANSWER_BYTES + 1)
-            finally:
-                os.close(held)
-                with self._lock:
-                    self._at_work[job.key] = None  # From now on, nobody else signals it.
-                code: int = process.wait()
+                guarded.guard.terminate()
+        try:
+            request = surroundings(_folder(job), _environment(job)) + asked
+            data = guarded.ask(request, MAX_ANSWER_BYTES + 1)
+        finally:
+            with self._lock:
+                self._at_work[job.key] = None  # From now on, nobody else signals it.
+            code = guarded.wait()
         return data, code
-
-
-def default_memory_bytes() -> int:
-    """Return 4 GiB, or half of the machine's memory if that is less."""
-    return min(4 << 30, int(psutil.virtual_memory().total) // 2)
 
 
 def _command(job: JobRecord) -> tuple[str, ...]:

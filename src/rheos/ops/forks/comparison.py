@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from rheos.core.checkpoint.checkpoint_copies import CopiedCheckpoint
 from rheos.core.checkpoint.upgrade import Upgrade
+from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.effect_checks import refuse_outside_effects
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import JobId, OperatorId
@@ -99,7 +100,7 @@ def compare_programs(
         tapes, notes = input.of(new, renamed)
         after = run_side(new, checkpoint, tapes, upgrade)
     before = {renamed.get(id, id): output for id, output in kept.items()}
-    names = _names({**before, **after})
+    names = sink_names(old, new, renamed)
     notes += [
         f"only the {which} program has the sink {names[id]!r}: all of its rows are differences"
         for which, here, there in (("running", before, after), ("changed", after, before))
@@ -135,12 +136,19 @@ def compare_programs(
 _Outputs = Mapping[OperatorId, CollectedOutput]
 
 
-def _names(outputs: _Outputs) -> dict[OperatorId, str]:
-    """Return the label of each sink: its name, or its id if several have the same name."""
-    often = Counter(output.of.name for output in outputs.values())
-    return {
-        id: output.of.name if often[output.of.name] == 1 else str(id) for id, output in outputs.items()
+def sink_names(
+    old: PhysicalPlan, new: PhysicalPlan, renamed: Mapping[OperatorId, OperatorId]
+) -> dict[OperatorId, str]:
+    """Return the label of each sink of two programs: its name, or its id if several have the same name.
+    `renamed` has new ids by old ids; the result has the new ones."""
+    sinks = {
+        renamed.get(each.id, each.id) if plan is old else each.id: each.name
+        for plan in (old, new)
+        for each in plan.operators()
+        if isinstance(each.spec, SinkSpec)
     }
+    often = Counter(sinks.values())
+    return {id: name if often[name] == 1 else str(id) for id, name in sinks.items()}
 
 
 def _rows(side: _Outputs, other: _Outputs, id: OperatorId) -> pa.Table:
