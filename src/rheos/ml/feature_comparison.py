@@ -160,7 +160,14 @@ def compare_features(
     known = {*key, at, status, ASKED_AT}
     values = [column for column in served.column_names if column not in known]
     _check_columns(training, [*key, *values, at, ASKED_AT], "training")
-    rows = _pairs(_frame(served), _frame(training), key, values, at, status)
+    rows = _pairs(
+        pl.DataFrame(pl.from_arrow(served)),
+        pl.DataFrame(pl.from_arrow(training)),
+        key,
+        values,
+        at,
+        status,
+    )
     compared = rows.with_columns(_kind(rows, values, at, duration_ms(tolerance), relative).alias(_KIND))
     by_kind = dict(compared.group_by(_KIND).len().iter_rows())
     found = compared.filter(~pl.col(_KIND).is_in(["equal", "lagging"])).sort(_MOMENT, _NUMBER)
@@ -180,12 +187,6 @@ def _check_columns(table: pa.Table, names: Sequence[str], which: str) -> None:
                 f"the {which} rows have no column {name!r}",
                 hint=names_hint(name, table.column_names, "the columns are"),
             )
-
-
-def _frame(table: pa.Table) -> pl.DataFrame:
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)
-    return frame
 
 
 def _pairs(

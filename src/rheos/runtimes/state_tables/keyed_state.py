@@ -77,7 +77,7 @@ class StoredKeyedState(StoredTable):
         elif isinstance(layout, EntryLayout):
             rows = layout.rows(_current_entries(parts))
         else:
-            frame = pl.concat([_frame(layout.rows(part)) for part in parts])
+            frame = pl.concat([pl.DataFrame(pl.from_arrow(layout.rows(part))) for part in parts])
             frame = frame.unique(self.key, keep="last", maintain_order=True)
             rows = frame.to_arrow().cast(layout.schema)
         groups = self._groups(rows)
@@ -116,15 +116,9 @@ def _current_entries(parts: Sequence[pa.Table]) -> pa.Table:
     """Return the entries that are left, sorted as a full part is."""
     if len(parts) == 1:
         return parts[0].filter(pc.is_valid(parts[0].column("value")))
-    frame = pl.concat([_frame(part) for part in parts])
+    frame = pl.concat([pl.DataFrame(pl.from_arrow(part)) for part in parts])
     frame = frame.unique(["key", "namespace"], keep="last").filter(pl.col("value").is_not_null())
     return frame.sort(GROUP, "key", "namespace").to_arrow().cast(parts[0].schema)
-
-
-def _frame(table: pa.Table) -> pl.DataFrame:
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)
-    return frame
 
 
 # --- finding states -----------------------------------------------------------------------------------

@@ -92,8 +92,9 @@ def feature_rows(
         asked_ms: Time of the look-up, in ms since the epoch.
     """
     values = [name for name in rows.column_names if name not in {*keys.column_names, terms.time}]
-    frame = _frame(keys).with_row_index(_NUMBER)
-    found = frame.join(_frame(rows), on=keys.column_names, how="left").sort(_NUMBER)
+    asked = pl.DataFrame(pl.from_arrow(keys)).with_row_index(_NUMBER)
+    known = pl.DataFrame(pl.from_arrow(rows))
+    found = asked.join(known, on=keys.column_names, how="left").sort(_NUMBER)
     since_ms = pl.col(terms.time).dt.epoch("ms")
     stale = pl.lit(False)
     if terms.max_age_ms is not None:
@@ -134,9 +135,3 @@ def _schema(features: str, keys: pa.Table, rows: pa.Table, names: Sequence[str])
             pa.field(ASKED_AT, pa.timestamp("ms", "UTC")),
         ]
     )
-
-
-def _frame(table: pa.Table) -> pl.DataFrame:
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)
-    return frame
