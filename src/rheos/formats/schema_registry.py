@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 import msgspec
 
 from rheos.connectors.calls.bounded_calls import ThreadCalls
-from rheos.connectors.calls.http_deadlines import opener
+from rheos.connectors.calls.http_deadlines import NoRedirects, opener
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.core.errors import ConfigurationError, ProgramError, TransportError, UnavailableError
 from rheos.core.redaction import redacted
@@ -105,7 +105,7 @@ class SchemaRegistry:
         if parts.username is not None:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
-        self._open = opener(_NoRedirects).open
+        self._open = opener(NoRedirects).open
         self._calls = ThreadCalls()
         self._schemas: dict[int, KnownSchema] = {}
 
@@ -233,10 +233,3 @@ class SchemaRegistry:
             hint='pass a user as in "https://user:password@host", or a schema that the registry '
             "accepts",
         )
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects, so that the login is not sent to another server."""
-
-    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
-        return None

@@ -588,10 +588,8 @@ def answer_type(operation: type[JobOperation[Any]]) -> Any:
     return answer
 
 
-class JobMethods(HintedObject):
-    """The public methods of a job that send an operation, for its handle and for its client."""
-
-    _sections = ("handle",)
+class JobReads(HintedObject):
+    """The methods that read views, states and features. `rh.query` calls them."""
 
     def ask(self, operation: DriverOperation[T]) -> T:
         """Send a request to the job's driver.
@@ -606,6 +604,81 @@ class JobMethods(HintedObject):
             RheosError: The error with which the driver refuses.
         """
         raise NotImplementedError
+
+    def views(self) -> Sequence[ViewInfo]:
+        """Return the materialized views of the job. `rh.query` reads their rows.
+
+        Returns:
+            Their names, columns and keys, and the newest checkpoint of their rows.
+
+        Raises:
+            CheckpointError: The job has no checkpoint yet.
+        """
+        return self.ask(GetViews())
+
+    def view_page(self, asked: ViewRequest) -> ViewPage:
+        """Return rows of a materialized view, as `rh.query` asks for them.
+
+        Args:
+            asked: The view, and a key or the page of a scan.
+
+        Returns:
+            The rows, all of one checkpoint.
+
+        Raises:
+            ConfigurationError: The view, a column, the key or the condition is unknown.
+            CheckpointError: No checkpoint can be read, or the one of an earlier page is gone.
+        """
+        return self.ask(ReadView(**msgspec.structs.asdict(asked)))
+
+    def features(self, asked: FeatureRequest) -> ViewPage:
+        """Return published features of keys, as `rh.query` asks for them.
+
+        Args:
+            asked: The features and the keys.
+
+        Returns:
+            A row for each key, all of one checkpoint.
+
+        Raises:
+            ConfigurationError: The features are unknown, or the keys or the time do not fit.
+            CheckpointError: No checkpoint can be read.
+        """
+        return self.ask(GetFeatures(**msgspec.structs.asdict(asked)))
+
+    def states(self) -> Sequence[ViewInfo]:
+        """Return the keyed states of the job that can be read. `rh.query` reads their rows.
+
+        Returns:
+            Their names, columns and keys, and the newest checkpoint of their rows.
+
+        Raises:
+            CheckpointError: The job has no checkpoint yet.
+        """
+        return self.ask(GetStates())
+
+    def state_page(self, asked: ViewRequest) -> ViewPage:
+        """Return rows of a keyed state, as `rh.query` asks for them.
+
+        Args:
+            asked: The state as `view`, and a key or the page of a scan.
+
+        Returns:
+            The rows, all of one checkpoint.
+
+        Raises:
+            ConfigurationError: The state, a column, the key or the condition is unknown.
+            SchemaError: The state cannot be looked up by a key.
+            CheckpointError: No checkpoint can be read, or the one of an earlier page is gone.
+        """
+        given = msgspec.structs.asdict(asked)
+        return self.ask(ReadKeyedState(state=given.pop("view"), **given))
+
+
+class JobMethods(JobReads):
+    """All methods that send an operation to a running job."""
+
+    _sections = ("handle",)
 
     def savepoint(self, directory: str | None = None) -> str:
         """Take a savepoint in a new folder. The job continues.
@@ -682,75 +755,6 @@ class JobMethods(HintedObject):
     def events(self) -> Sequence[JobEvent]:
         """Return the event log of the job under all of its drivers, the newest first."""
         return self.ask(GetEvents())
-
-    def views(self) -> Sequence[ViewInfo]:
-        """Return the materialized views of the job. `rh.query` reads their rows.
-
-        Returns:
-            Their names, columns and keys, and the newest checkpoint of their rows.
-
-        Raises:
-            CheckpointError: The job has no checkpoint yet.
-        """
-        return self.ask(GetViews())
-
-    def view_page(self, asked: ViewRequest) -> ViewPage:
-        """Return rows of a materialized view, as `rh.query` asks for them.
-
-        Args:
-            asked: The view, and a key or the page of a scan.
-
-        Returns:
-            The rows, all of one checkpoint.
-
-        Raises:
-            ConfigurationError: The view, a column, the key or the condition is unknown.
-            CheckpointError: No checkpoint can be read, or the one of an earlier page is gone.
-        """
-        return self.ask(ReadView(**msgspec.structs.asdict(asked)))
-
-    def features(self, asked: FeatureRequest) -> ViewPage:
-        """Return published features of keys, as `rh.query` asks for them.
-
-        Args:
-            asked: The features and the keys.
-
-        Returns:
-            A row for each key, all of one checkpoint.
-
-        Raises:
-            ConfigurationError: The features are unknown, or the keys or the time do not fit.
-            CheckpointError: No checkpoint can be read.
-        """
-        return self.ask(GetFeatures(**msgspec.structs.asdict(asked)))
-
-    def states(self) -> Sequence[ViewInfo]:
-        """Return the keyed states of the job that can be read. `rh.query` reads their rows.
-
-        Returns:
-            Their names, columns and keys, and the newest checkpoint of their rows.
-
-        Raises:
-            CheckpointError: The job has no checkpoint yet.
-        """
-        return self.ask(GetStates())
-
-    def state_page(self, asked: ViewRequest) -> ViewPage:
-        """Return rows of a keyed state, as `rh.query` asks for them.
-
-        Args:
-            asked: The state as `view`, and a key or the page of a scan.
-
-        Returns:
-            The rows, all of one checkpoint.
-
-        Raises:
-            ConfigurationError: The state, a column, the key or the condition is unknown.
-            SchemaError: The state cannot be looked up by a key.
-            CheckpointError: No checkpoint can be read, or the one of an earlier page is gone.
-        """
-        given = msgspec.structs.asdict(asked)
-        return self.ask(ReadKeyedState(state=given.pop("view"), **given))
 
     def decisions(self) -> Sequence[str]:
         """Return the protocol trace of this driver, for developers: the last thousand events with the

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+REST_BASE = "/api/v1"
+"""Path below which REST offers the operations."""
+
 
 class Role(Enum):
     """Role of the requester."""

@@ -22,6 +22,7 @@ from rheos.core.errors import ConfigurationError, TransportError, UnavailableErr
 from rheos.formats import schema_registry
 from rheos.ops.control import alert_webhook
 from rheos.ops.servers import jars
+from rheos.ops.views import rest_reads
 from tests.source_trees import SOURCES, source_trees
 
 WITHIN_S = 0.3
@@ -85,6 +86,11 @@ def post_an_alert(url: str, _: Path) -> None:
         assert alert_webhook.post_json(url, b"{}", WITHIN_S) == 200
 
 
+def read_a_state(url: str, _: Path) -> None:
+    with pytest.raises(TransportError, match=r"longer than|timed out"):
+        rest_reads.RestReads(url, "job", "token").states()
+
+
 def ask_webhdfs(url: str, _: Path) -> None:
     system, _path = file_systems.url_to_fs(url.replace("http", "webhdfs"))
     with pytest.raises(TimeoutError, match="exists"):
@@ -104,6 +110,7 @@ CLIENTS: dict[str, Callable[[str, Path], None]] = {
     "connectors/calls/file_systems.py": ask_google,
     "connectors/calls/webhdfs.py": ask_webhdfs,
     "ops/servers/jars.py": ask_for_a_jar,
+    "ops/views/rest_reads.py": read_a_state,
 }
 """By the module that makes the request."""
 
@@ -115,6 +122,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_systems, "_ALIVE_S", WITHIN_S)
     monkeypatch.setattr(http_session, "ANSWER_WITHIN_S", WITHIN_S)
     monkeypatch.setattr(jars, "_TIMEOUT_S", WITHIN_S)
+    monkeypatch.setattr(rest_reads, "TIMEOUT_S", WITHIN_S)
 
 
 @BEGINS

@@ -579,6 +579,7 @@ USERS = {
         "connectors/opensearch/client.py",
         "ops/control/alert_webhook.py",
         "ops/control/otlp_export.py",
+        "ops/views/rest_reads.py",
         "formats/schema_registry.py",
     },
 }

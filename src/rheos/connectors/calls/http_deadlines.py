@@ -15,6 +15,7 @@ import socket
 import ssl
 import time
 import urllib.request
+from functools import cached_property
 from typing import Any
 
 
@@ -126,14 +127,31 @@ class _PlainHandler(urllib.request.HTTPHandler):
 
 
 class _SecuredHandler(urllib.request.HTTPSHandler):
+    def __init__(self, ca_certs: str | None) -> None:
+        super().__init__()
+        self._ca_certs = ca_certs
+
     def https_open(self, request: urllib.request.Request) -> Any:
-        context = bound_tls(ssl.create_default_context())
-        return self.do_open(_SecuredConnection, request, context=context)
+        return self.do_open(_SecuredConnection, request, context=self._tls)
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        """Context of all connections. Reading the certificates of a system takes milliseconds."""
+        return bound_tls(ssl.create_default_context(cafile=self._ca_certs))
 
 
-def opener(*handlers: Any) -> urllib.request.OpenerDirector:
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Handler that refuses redirects, so that a request and its secrets go only to the configured
+    address."""
+
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+def opener(*handlers: Any, ca_certs: str | None = None) -> urllib.request.OpenerDirector:
     """Return an opener of `urllib.request` whose `timeout=` bounds a request as a whole, not each read.
 
-    The response is under the same deadline: reading it raises TimeoutError.
+    The response is under the same deadline: reading it raises TimeoutError. `ca_certs` is a file with
+    the certificates against which that of the server is checked; by default those of the system.
     """
-    return urllib.request.build_opener(_PlainHandler, _SecuredHandler, *handlers)
+    return urllib.request.build_opener(_PlainHandler, _SecuredHandler(ca_certs), *handlers)

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from rheos.connectors.calls.http_deadlines import opener
+from rheos.connectors.calls.http_deadlines import NoRedirects, opener
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.core.connectors.backoff import Backoff
 from rheos.core.metrics.event_log import iso_time
@@ -172,13 +172,6 @@ class AlertWebhook:
         )
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A handler that refuses redirects: an alert goes only to the address that the user wrote."""
-
-    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
-        return None
-
-
 def post_json(
     url: str, body: bytes, limit_s: float = POST.limit_s, more: Mapping[str, str] | None = None
 ) -> int:
@@ -196,7 +189,7 @@ def post_json(
     headers = {"Content-Type": "application/json", "User-Agent": f"rheos/{VERSION}", **(more or {})}
     request = urllib.request.Request(url, body, headers, method="POST")
     try:
-        with opener(_NoRedirect).open(request, timeout=limit_s) as answer:
+        with opener(NoRedirects).open(request, timeout=limit_s) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:

@@ -25,12 +25,12 @@ from rheos.core.protocol.error_data import ErrorData
 from rheos.ops.dashboard import served_jobs
 from rheos.ops.dashboard.access import Access, Audit, Holder, SignInCode
 from rheos.ops.dashboard.feeds import Feeds
-from rheos.ops.dashboard.openapi import BASE, document
+from rheos.ops.dashboard.openapi import document
 from rheos.ops.dashboard.operation_runner import Caller, OperationRunner
 from rheos.ops.dashboard.operations import Operation, operations
 from rheos.ops.dashboard.replays import BusyError, ReplayProcesses
 from rheos.ops.dashboard.served_jobs import NoSuchJobError, NotRunningError, ServedJobs
-from rheos.runtimes.operation_contract import Role
+from rheos.runtimes.operation_contract import REST_BASE, Role
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ class Dashboard:
         self.app = Starlette(
             routes=[
                 Mount(
-                    BASE,
+                    REST_BASE,
                     routes=[
                         Route("/sign-in", self._sign_in, methods=["POST"]),
                         *map(self._route, operations()),

@@ -10,8 +10,8 @@ import msgspec
 from rheos.core.protocol.error_data import ErrorData
 from rheos.core.version import VERSION
 from rheos.ops.dashboard.operations import Operation, operations
+from rheos.runtimes.operation_contract import REST_BASE
 
-BASE = "/api/v1"
 ERRORS = {
     400: "The request is invalid, or this job cannot serve it",
     401: "The token is missing or unknown",
@@ -32,7 +32,7 @@ def document() -> dict[str, Any]:
     schema_of = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for operation in known:
-        paths.setdefault(BASE + operation.path, {})[operation.method.lower()] = _described(
+        paths.setdefault(REST_BASE + operation.path, {})[operation.method.lower()] = _described(
             operation, schema_of
         )
     return {

@@ -11,6 +11,7 @@ from rheos.ops.control.commands import JobClient
 from rheos.ops.control.running_jobs import find_running
 from rheos.ops.control.stored_views import stored_views
 from rheos.ops.views.feature_reads import FeatureReads
+from rheos.ops.views.rest_reads import RestReads, is_address
 from rheos.ops.views.table_reads import JobTable, JobView, KeyedState, ViewSource, repeated
 from rheos.ops.views.view_rows import ViewRows
 from rheos.runtimes.job_handle import JobHandle
@@ -168,6 +169,8 @@ def opened(job: JobHandle | str) -> JobViews:
     """Return the views and states of a job; see `rh.query`."""
     if isinstance(job, JobHandle):
         return JobViews(job)
+    if is_address(job):
+        return opened_at(job, None, None, None)
     try:
         record = find_running(job)
     except ConfigurationError:
@@ -176,3 +179,15 @@ def opened(job: JobHandle | str) -> JobViews:
             raise
         return JobViews(stored)
     return JobViews(JobClient(record))
+
+
+def opened_at(
+    url: JobHandle | str, name: str | None, token: str | None, ca_certs: str | None
+) -> JobViews:
+    """Return the views and states of a job that a server offers over REST; see `rh.query`."""
+    if not isinstance(url, str) or not is_address(url) or not name or not token:
+        raise ConfigurationError(
+            "a read over REST needs a URL, the name of a job, and a token",
+            hint='write rh.query("https://jobs.example:8484", "shop", token=token)',
+        )
+    return JobViews(RestReads(url, name, token, ca_certs))

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from rheos.core.errors import TransportError
 from rheos.core.formats.arrow_bytes import table_of
 
 MAX_PAGE_ROWS = 10_000
@@ -79,8 +80,18 @@ class ViewPage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def table(self) -> pa.Table:
-        """Return the rows of `data`."""
-        return table_of(self.data)
+        """Return the rows of `data`. Raise TransportError if they are damaged."""
+        try:
+            rows = table_of(self.data)
+            rows.validate(full=True)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise TransportError(
+                f"the rows of {self.view!r} are damaged: {error}",
+                hint="use the version of Rheos that runs the job",
+            ) from error
+        if rows.column_names != self.columns:
+            raise TransportError(f"the rows of {self.view!r} have other columns than their page")
+        return rows
 
     def text(self) -> str:
         """Return the rows in aligned columns, and a last line that names the checkpoint."""
