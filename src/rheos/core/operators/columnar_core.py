@@ -18,10 +18,11 @@ import numpy as np
 from rheos.core.compiler.keyed_states import keyed_states
 from rheos.core.errors import UnrestorableError
 from rheos.core.graph.state import keyed_declarations
+from rheos.core.operators.compiled_outputs import bounded_batches
 from rheos.core.operators.contract import OperatorContext, Out
 from rheos.core.operators.keyed_state import make_backend
 from rheos.core.operators.process_core import ProcessCore
-from rheos.core.operators.records import HiddenColumns, Stamps, with_hidden
+from rheos.core.operators.records import HiddenColumns, Stamps
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
 from rheos.core.protocol.hashing import NullKeyError
 from rheos.core.state.columnar.state import columnar_state, moved_state
@@ -217,7 +218,5 @@ class ColumnarCore(ProcessCore):
     # --- outputs --------------------------------------------------------------------------------------
 
     def _batches(self, tag: str, shown: Batch, hidden: HiddenColumns) -> Iterator[Out]:
-        """Yield batches of an output that some operator reads, with its hidden columns."""
-        whole = with_hidden(shown, self.ctx.outputs[tag].schema, hidden)
-        for start in range(0, whole.num_rows, self.ctx.batch_rows):
-            yield Out(whole.slice(start, self.ctx.batch_rows), tag)
+        """Return batches of an output that some operator reads, with its hidden columns."""
+        return bounded_batches(self.ctx, tag, shown, hidden)

@@ -14,8 +14,8 @@ from rheos.core.compiler.writer import OutputColumns
 from rheos.core.errors import UserFunctionError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.compiled_loops import Filled, RunningLoop
-from rheos.core.operators.contract import OperatorContext
-from rheos.core.operators.records import Stamps
+from rheos.core.operators.contract import OperatorContext, Out
+from rheos.core.operators.records import HiddenColumns, Stamps, with_hidden
 from rheos.core.protocol.elements import Batch, visible
 from rheos.core.protocol.types import TypeMismatch, rows_of
 from rheos.core.safe_strings import shown
@@ -32,6 +32,16 @@ def emitted_types(ctx: OperatorContext, side_outputs: Iterable[str]) -> dict[str
         if tag in found:
             found[tag] = EmittedType(visible(output.schema), output.type.record)
     return found
+
+
+def bounded_batches(
+    ctx: OperatorContext, tag: str, shown: Batch, hidden: HiddenColumns
+) -> Iterator[Out]:
+    """Yield the rows of an output that some operator reads, with its hidden columns. No batch exceeds
+    the job's number of rows."""
+    whole = with_hidden(shown, ctx.outputs[tag].schema, hidden)
+    for start in range(0, whole.num_rows, ctx.batch_rows):
+        yield Out(whole.slice(start, ctx.batch_rows), tag)
 
 
 class CompiledOutputs:

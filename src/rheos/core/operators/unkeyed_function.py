@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias, assert_never
 from rheos.core.compiler.eligibility import Automatic
 from rheos.core.operators.automatic_rows import AutomaticRows, automatic_rows, element_typing
 from rheos.core.operators.calls import Calls, ContextWithoutKey, Process
-from rheos.core.operators.compiled_outputs import emitted_types
+from rheos.core.operators.compiled_outputs import bounded_batches, emitted_types
 from rheos.core.operators.contract import Operator, OperatorContext, Out, Restored
-from rheos.core.operators.records import HiddenColumns, call_user, with_hidden
+from rheos.core.operators.records import HiddenColumns, call_user
 from rheos.core.operators.runtime_context import RuntimeContext, opening
 from rheos.core.protocol.elements import TS, Batch
 from rheos.core.protocol.ids import CheckpointId
@@ -104,11 +104,11 @@ class UnkeyedFunctionOperator(Operator):
         results = self._compiled.results_at(batch, hidden, self._calls.watermark_ms)
         if results is None:
             return None
-        outs, most = [], self.ctx.batch_rows
-        for tag, made, origins in results:
-            whole = with_hidden(made, self.ctx.outputs[tag].schema, hidden.at(origins))
-            outs += [Out(whole.slice(start, most), tag) for start in range(0, whole.num_rows, most)]
-        return outs
+        return [
+            out
+            for tag, made, origins in results
+            for out in bounded_batches(self.ctx, tag, made, hidden.at(origins))
+        ]
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
         self._calls.watermark_ms = max(self._calls.watermark_ms, timestamp_ms)
