@@ -73,6 +73,10 @@ class Phase(msgspec.Struct, frozen=True):
     """Rows that all sources emitted."""
     chains: tuple[ChainLoad, ...]
     edges: tuple[EdgeLoad, ...]
+    memory_bytes: float = 0.0
+    """Resident memory of a worker at the end, on average."""
+    total_rows: float = 0.0
+    """Rows that all sources emitted since the job's start, also before the phase was measured."""
 
 
 class KeyCurve(msgspec.Struct, frozen=True):

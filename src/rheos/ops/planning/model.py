@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import log2
 
 from rheos.core.task.config import TaskConfig
+from rheos.ops.planning.checkpoint_sizes import checkpoint_sizes
 from rheos.ops.planning.cost_model import CostModel
 from rheos.ops.planning.load import JobLoad, hot_share, latency_ms, load_at, max_rate
 from rheos.ops.planning.measurement import Measurement
@@ -18,7 +19,7 @@ _USUAL_TIMEOUT_US = 10_000
 _LEAST_TIMEOUT_US = 500
 _DISK_PER_STATE_BYTE = 2.0
 """Disk for a byte of state on disk. Compaction needs as much again for a moment."""
-_LEAST_STATE_MEMORY_BYTES = 256 * 2**20
+_USUAL_STATE_MEMORY_BYTES = 256 * 2**20
 """Memory for state on disk, if the settings specify none."""
 _BASE_DOUBT = 0.2
 """Error of most predictions in `benchmarks/plan_accuracy.py`."""
@@ -94,7 +95,8 @@ def plan_with(model: CostModel, target: PlanTarget, slots: int) -> CapacityPlan:
     state = state_bytes(measurement, target)
     error, doubts = uncertainty(model, target, load)
     interval_ms = measurement.checkpoint_interval_ms
-    upload = 0.0 if interval_ms is None else state * measurement.written_share / (interval_ms / 1000)
+    sizes = checkpoint_sizes(measurement, target.rate, target.after_ms)
+    upload = 0.0 if interval_ms is None else sizes.written_bytes / (interval_ms / 1000)
     disk = state * _state_share(model, slots) * _DISK_PER_STATE_BYTE
     return CapacityPlan(
         target=target,
@@ -108,7 +110,7 @@ def plan_with(model: CostModel, target: PlanTarget, slots: int) -> CapacityPlan:
         memory_bytes_per_slot=_memory_bytes(model, load, state),
         disk_bytes_per_slot=disk if measurement.state_on_disk else 0.0,
         network_bytes_per_s=load.network_bytes_per_s,
-        checkpoint_store_bytes=state * (measurement.retained_checkpoints + 1),
+        checkpoint_store_bytes=sizes.stored_bytes,
         checkpoint_bytes_per_s=upload,
         error=error,
         doubts=tuple(doubts),
@@ -179,15 +181,22 @@ def _state_share(model: CostModel, slots: int) -> float:
 def _memory_bytes(model: CostModel, load: JobLoad, state: float) -> float:
     measurement = model.measurement
     share = state * _state_share(model, load.slots)
-    exchanged = sum(
+    held = share * measurement.memory_per_state_byte
+    if measurement.state_on_disk:
+        held = min(held, float(measurement.state_memory_bytes or _USUAL_STATE_MEMORY_BYTES))
+    # The worker's memory in the sample has the buffers of exchanges at full load.
+    sampled = load_at(model, measurement.most_slots, load.rate, None)
+    buffers = max(0.0, _buffered_bytes(model, load) - _buffered_bytes(model, sampled))
+    return measurement.worker_memory_bytes + held + buffers
+
+
+def _buffered_bytes(model: CostModel, load: JobLoad) -> float:
+    """Return the size of the rows that wait between a slot and all others, at most."""
+    return sum(
         load.elements[cost.edge.id] * cost.bytes_per_row * load.slots * (1 + _WAITING_BATCHES)
         for cost in model.edges
         if cost.edge.remote
     )
-    held = share * measurement.memory_per_state_byte
-    if measurement.state_on_disk:
-        held = float(measurement.state_memory_bytes or _LEAST_STATE_MEMORY_BYTES)
-    return measurement.worker_memory_bytes + held + exchanged
 
 
 def _smaller_batches(model: CostModel, load: JobLoad) -> float:

@@ -60,9 +60,9 @@ def phase_of(
     spent_us: dict[str, float] = dict.fromkeys(after.chains, 0.0)
     for (slot,), cpu_ms in cpu.items():
         in_slot = {chain: ms for (chain, subtask), ms in busy.items() if subtask == slot}
-        total = fsum(in_slot.values())
+        busy_ms = fsum(in_slot.values())
         for chain, ms in in_slot.items():
-            spent_us[chain] += cpu_ms * 1000 * ms / total if total else 0.0
+            spent_us[chain] += cpu_ms * 1000 * ms / busy_ms if busy_ms else 0.0
     rows_in = _by_first(growth(before, after, f.ROWS_IN))
     rows_out = _by_first(growth(before, after, f.ROWS_OUT))
     sources = {operators[0] for chain, operators in after.chains.items() if _is_source(after, chain)}
@@ -83,6 +83,8 @@ def phase_of(
         edges=tuple(
             EdgeLoad(int(edge), *(each.get(edge, 0.0) for each in sent)) for edge in after.edges
         ),
+        memory_bytes=total(after, f.MEMORY) / parallelism,
+        total_rows=source_rows(after),
     )
 
 

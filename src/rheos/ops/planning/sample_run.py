@@ -13,6 +13,8 @@ from math import fsum
 from pathlib import Path
 from uuid import uuid4
 
+from msgspec.structs import replace as replaced
+
 from rheos.api import partial_settings
 from rheos.api.overrides import Overrides
 from rheos.api.program_file import captured_program
@@ -24,6 +26,7 @@ from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.state_config import Backend
 from rheos.core.site import done_for
 from rheos.ops.planning.measurement import Measurement, OperatorState, Phase
+from rheos.ops.planning.memory import worker_memory
 from rheos.ops.planning.readings import (
     StateLifetime,
     busy_share,
@@ -49,6 +52,11 @@ _SLOTS = (4, 2, 1)
 _STATE_SLOTS = 2
 """Number of slots with which state is measured."""
 _CHECKPOINT_MS = 2_000
+_LEAST_CHECKPOINT_MS = 500
+_CHECKPOINTS = 2
+"""Number of checkpoints in the phase that measures state."""
+_EXTRA_S = 10.0
+"""Maximum time for which this phase waits for them in addition."""
 _PROGRESS_US = 250_000
 _START_WITHIN_S = 120.0
 _POLL_S = 0.1
@@ -58,7 +66,6 @@ _STATE_PHASE = 0.3
 """Share of the sample that measures state."""
 _MIB = 2**20
 _MEASURABLE_STATE_BYTES = 16 * _MIB
-_LEAST_WORKER_BYTES = 64 * _MIB
 _USUAL_MEMORY_PER_STATE_BYTE = 2.0
 _MOST_MEMORY_PER_STATE_BYTE = 8.0
 _FEW_ROWS = 1_000
@@ -130,7 +137,8 @@ def measure_sample(
         busy.append(busy_share(reports.first, reports.last, reports.seconds))
         splits.append(_splits(reports.last))
     progress(f"measuring state and keys with {_STATE_SLOTS} slots")
-    stateful = _run(_stateful(job), seconds * _STATE_PHASE)
+    state_s = seconds * _STATE_PHASE
+    stateful = _run(_stateful(job, state_s), state_s, _CHECKPOINTS)
     if min(phase.source_rows for phase in phases) < _FEW_ROWS:
         raise JobFailedError(
             f"a phase of the sample read fewer than {_FEW_ROWS:,} rows, which is too few to measure",
@@ -164,9 +172,10 @@ def _program(file: Path, arguments: Sequence[str], settings: Overrides, slots: i
 # --- runs -------------------------------------------------------------------------------------------
 
 
-def _stateful(program: _Program) -> _Program:
+def _stateful(program: _Program, seconds: float) -> _Program:
     config = _sampled_config(program.config)
-    checkpoint = replace(config.checkpoint, interval_ms=_CHECKPOINT_MS)
+    interval_ms = min(max(round(seconds * 1000 / 4), _LEAST_CHECKPOINT_MS), _CHECKPOINT_MS)
+    checkpoint = replace(config.checkpoint, interval_ms=interval_ms)
     plan = sampled_plan(program.plan, counts_keys=True)
     return _Program(plan, replace(config, checkpoint=checkpoint))
 
@@ -202,8 +211,9 @@ def _sampled_config(config: JobConfig) -> JobConfig:
     )
 
 
-def _run(program: _Program, seconds: float) -> _Reports:
-    """Run a phase, and cancel it. A job that ends earlier is measured from its beginning."""
+def _run(program: _Program, seconds: float, checkpoints: int = 0) -> _Reports:
+    """Run a phase, and cancel it. A job that ends earlier is measured from its beginning. A phase with
+    fewer than `checkpoints` completed checkpoints lasts up to 10 s longer."""
     from rheos.runtimes.continuous.runtime import ContinuousRuntime
 
     job = ContinuousRuntime().submit(program.plan, program.config)
@@ -214,12 +224,17 @@ def _run(program: _Program, seconds: float) -> _Reports:
         by_checkpoint: dict[float, MetricsReport] = {}
         warm_s = began_s + seconds * _WARM_UP
         measured_s = began_s
-        while (now_s := time.monotonic()) < began_s + seconds and not job.status().state.is_over:
+        while not job.status().state.is_over:
+            now_s = time.monotonic()
+            missing = total(last, f.CHECKPOINTS) < checkpoints
+            if now_s >= began_s + seconds + (_EXTRA_S if missing else 0.0):
+                break
             last = job.metrics()
             if first is None and now_s >= warm_s:
                 first, measured_s = last, now_s
-            if values_of(last, f.STATE_BYTES):
-                by_checkpoint.setdefault(total(last, f.CHECKPOINTS), last)
+            # Before a checkpoint completes, the reports of some slots are missing.
+            if completed := total(last, f.CHECKPOINTS):
+                by_checkpoint.setdefault(completed, last)
             time.sleep(_POLL_S)
         if job.status().state.is_over:
             job.wait()  # Raises the error of a job that has failed.
@@ -270,10 +285,8 @@ def _measurement(
     )
     states = states_of(stateful.early, late, _lifetimes(job.plan), curves)
     size = fsum(state.size_bytes for state in states)
-    memory = total(stateful.last, f.MEMORY) / job.plan.parallelism
     factor = _memory_per_state_byte(stateful)
-    worker = max(memory - factor * size / job.plan.parallelism, _LEAST_WORKER_BYTES)
-    return Measurement(
+    measurement = Measurement(
         job=job.plan.name,
         chains=planned_chains(job.plan, splits),
         edges=planned_edges(job.plan),
@@ -288,11 +301,11 @@ def _measurement(
         retained_checkpoints=config.checkpoint.retain,
         state_on_disk=config.state.backend is Backend.ROCKSDB,
         state_memory_bytes=int(config.state.memory_bytes),
-        worker_memory_bytes=worker,
         memory_per_state_byte=factor,
         written_share=_written_share(stateful.last, states),
         sync_us_per_mb=_sync_us_per_mb(stateful.last, size / job.plan.parallelism),
     )
+    return replaced(measurement, worker_memory_bytes=worker_memory(measurement))
 
 
 def _memory_per_state_byte(reports: _Reports) -> float:
