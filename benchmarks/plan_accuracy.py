@@ -100,7 +100,9 @@ QUICK = Length(8.0, 2.0, 5.0, (4, 2))
 
 def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two minutes, without 8 slots")
+    parser.add_argument(
+        "--quick", action="store_true", help="about seven minutes for all jobs, without 8 slots"
+    )
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--only", nargs="+", choices=JOBS, default=list(JOBS))
     parser.add_argument("--json", type=Path, help="also write each comparison to this file")
@@ -114,6 +116,7 @@ def main(argv: Sequence[str]) -> None:
             for name in given.only:
                 for case, each in compared(JOBS[name], length):
                     found[name, case, each.quantity].append(each)
+                    print(f"{name}, {case}: {each}", file=sys.stderr, flush=True)
                 print(f"round {round_ + 1}: {name}", file=sys.stderr, flush=True)
     finally:
         print_cells(found)

@@ -6,12 +6,13 @@ numbers come from its metrics and from the files on the disk.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 
 from rheos.api import partial_settings
 from rheos.api.overrides import Overrides
@@ -46,9 +47,9 @@ class RealRun:
     state_bytes: float
     """Largest state of a checkpoint."""
     written_bytes: float
-    """Bytes that a checkpoint wrote, as the median of all."""
+    """Bytes that the newest half of the checkpoints wrote, on average."""
     store_bytes: float
-    """Size of the folder of checkpoints."""
+    """Largest size of the folder of checkpoints, and of one that is being written."""
     disk_bytes: float
     """Largest size of a slot's local files of state."""
     latency_ms: float
@@ -90,10 +91,10 @@ def real_run(
                 seen.append(job.metrics())
                 if first is None and now_s >= began_s + seconds / 2:
                     first, measured_s = seen[-1], now_s
+                store = max(store, _size(checkpoints))
                 disk = max(disk, max(map(_size, state.glob("*")), default=0.0))
                 time.sleep(_POLL_S)
             last = job.metrics()
-            store = _size(checkpoints)
             if job.status().state.is_over:
                 job.wait()
         finally:
@@ -112,6 +113,8 @@ def _run_of(
 ) -> RealRun:
     rows = source_rows(last) - source_rows(first)
     written = {total(each, f.CHECKPOINTS): total(each, f.WRITTEN) for each in seen}
+    sizes = [size for count, size in sorted(written.items()) if count]
+    written_bytes = fmean(sizes[len(sizes) // 2 :]) if sizes else 0.0
     latencies = [each.value for each in last.of(f.LATENCY) if isinstance(each.value, Accumulated)]
     return RealRun(
         rate=rows / seconds,
@@ -121,8 +124,8 @@ def _run_of(
         sent_bytes_per_s=_grown(first, last, f.SENT_BYTES) / seconds,
         sent_batches_per_s=_grown(first, last, f.SENT_BATCHES) / seconds,
         state_bytes=max(_state(each) for each in seen),
-        written_bytes=median([size for count, size in written.items() if count] or [0.0]),
-        store_bytes=store,
+        written_bytes=written_bytes,
+        store_bytes=store + written_bytes,
         disk_bytes=disk,
         latency_ms=max((each.quantile(0.99) or 0.0 for each in latencies), default=0.0),
     )
@@ -148,9 +151,11 @@ def _state(report: MetricsReport) -> float:
 def _size(folder: Path) -> float:
     """Return the size of the files below a folder; 0 if they have just been deleted."""
     size = 0.0
-    for path in folder.rglob("*"):
-        try:
-            size += path.stat().st_size if path.is_file() else 0
-        except OSError:
-            continue
+    # os.walk ignores folders that are deleted meanwhile.
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                size += os.stat(os.path.join(parent, name)).st_size
+            except OSError:
+                continue
     return size
