@@ -404,6 +404,7 @@ ASKS_NOBODY = {
     "RabbitmqSource": "its thread asks (`REQUESTS`), as RabbitmqSink does",
     "RabbitmqStreamSource": "its thread asks (`REQUESTS`), as RabbitmqSink does",
     "AcknowledgingSource": "the base of the two above",
+    "DecodedSource": "the base of sources that decode messages; those have cases",
     "AcknowledgingClient": "its readers' threads acknowledge",
     "WebhookSource": "others ask it",
     "Webhook": "others ask it",
