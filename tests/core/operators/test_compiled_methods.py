@@ -96,6 +96,27 @@ def test_a_function_has_the_same_results_when_it_is_compiled(forms: Forms) -> No
     assert forms.taken > forms.returned == 0
 
 
+class ChangesLater(rh.KeyedProcessFunction):
+    side_outputs = {"side": Given}
+    at = rh.ValueState(Given)
+
+    def process_element(self, row: Drawn, ctx: rh.KeyedContext) -> Iterator[Given]:
+        total = self.at.value or Given(row.k, 0, row.x, row.f, row.s, None, None)
+        total.i += 1
+        self.at.value = total
+        yield total
+        total.j = row.b
+        self.at.value.i += 1
+        yield self.at.value
+
+
+def test_an_emitted_object_may_change_later(forms: Forms) -> None:
+    plain = interpreted(lambda: outcome(ChangesLater(), 5))
+    assert len(plain["out"]) == 120
+    assert outcome(ChangesLater(), 5) == plain
+    assert forms.taken > forms.returned == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_random_functions_have_the_same_results(seed: int, forms: Forms) -> None:
