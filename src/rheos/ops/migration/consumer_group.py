@@ -10,7 +10,6 @@ from rheos.core.errors import ConfigurationError
 from rheos.core.operators.source_split import SPLITS
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import OperatorId
-from rheos.core.site import located_at_call
 from rheos.ops.migration.positions import KafkaOffsets, split_rows
 from rheos.ops.savepoints.bootstrap import NewSavepoint
 
@@ -40,7 +39,6 @@ class GroupImport:
         return self.savepoint.write(path)
 
 
-@located_at_call
 def import_group(plan: PhysicalPlan, group: str) -> GroupImport:
     """Return the savepoint from which a job continues a consumer group.
 

@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 from rheos.core.errors import ConfigurationError, SchemaError
 from rheos.core.operators.source_split import SPLITS
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
-from rheos.core.site import located_at_call
 from rheos.ops.migration.moves import Move, MoveOutcome
 from rheos.ops.migration.operator_forms import KINDS, MatchedOperator, form_of, has_form
 from rheos.ops.migration.positions import split_rows
@@ -53,7 +52,6 @@ class QueryImport:
         return self.savepoint.write(path)
 
 
-@located_at_call
 def import_query(spark: SparkSession, path: str, plan: PhysicalPlan) -> QueryImport:
     """Return the savepoint from which a job continues a Structured Streaming query.
 

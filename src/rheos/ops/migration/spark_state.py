@@ -57,7 +57,8 @@ def state_operators(spark: SparkSession, checkpoint: SparkCheckpoint) -> list[St
     if not found:
         raise CheckpointError(
             f"the state of {checkpoint.folder} has no description of its operators",
-            hint="Spark writes it since version 4.0; an older checkpoint cannot be moved",
+            hint="run the query on Spark 4 until it has committed a batch, which writes it; "
+            "then stop it, and try again",
         )
     return [found[id] for id in sorted(found)]
 
