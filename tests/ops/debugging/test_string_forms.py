@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 import uuid
 from collections.abc import Callable, Mapping
@@ -62,6 +63,15 @@ def parts_of_path(text: str) -> object:
     return date.fromisoformat(day).year // 100, uuid.UUID(file[:36]).version
 
 
+def parts_of_json(text: str) -> object:
+    found = json.loads(text)
+    assert passes_luhn(found["card"])
+    assert datetime.fromisoformat(found["at"]).tzinfo is UTC
+    assert ipaddress.IPv4Address(found["user"])
+    letters = re.sub(r"[^\W\d_]", "x", found["note"])
+    return [*found], letters, found["paid"], len(found["n"]), len(text)
+
+
 @dataclass(frozen=True)
 class Form:
     draw: Callable[[Random], str]
@@ -114,6 +124,21 @@ FORMS: Mapping[str, Form] = {
     "e-mail": Form(
         lambda random: f"ada.{random.randrange(99)}@mail{random.randrange(9)}.example.com",
         matched(r"[a-z]{3}\.\d+@[a-z]{4}\d\.[a-z]{7}(\.com)"),
+    ),
+    "json": Form(
+        lambda random: json.dumps(
+            {
+                "user": address(random),
+                "card": card(random),
+                "at": str(moment(random)),
+                "n": [1, -20.5e9],
+            }
+            | {
+                "note": random.choice(['a "b"', "é\\n\n", "", "🙂 x"]),
+                "paid": random.choice([True, None]),
+            }
+        ),
+        parts_of_json,
     ),
     "telephone": Form(
         lambda random: f"+49 30 {random.randrange(10**6, 10**7)}", matched(r"(\+49) [1-9]\d \d{7}")

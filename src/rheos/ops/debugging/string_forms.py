@@ -1,5 +1,5 @@
 """Forms of strings that pseudonyms keep: dates, times, UUIDs, keys in hex, addresses, payment cards,
-telephone numbers and zero-padded numbers. Pure.
+telephone numbers, zero-padded numbers, and JSON of these. Pure.
 
 A form lists, for each position, the characters that may replace the one there. The choices do not
 depend on each other: every combination has the form again. Only the last digit of a payment card is
@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from typing import TypeAlias
+
+from rheos.ops.debugging.json_values import json_values
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,19 @@ def choices(text: str) -> list[Choice]:
     """Return what may replace each character of a string.
 
     Outside of forms, letters stay letters, in their case, and digits stay digits. A number in the
-    string keeps its leading zeros, and its first other digit does not become zero.
+    string keeps its leading zeros, and its first other digit does not become zero. Of JSON, only the
+    values are replaced.
     """
+    if (places := json_values(text)) is None:
+        return _choices(text, 0)
+    found: list[Choice] = [*text]
+    for place in places:
+        found[place.start : place.stop] = _choices(text[place.start : place.stop], place.start)
+    return found
+
+
+def _choices(text: str, start: int) -> list[Choice]:
+    """Return the choices of a string that begins at this position of a longer one."""
     found: list[Choice] = []
     for at, char in enumerate(text):
         begins = char in _DIGITS and (at == 0 or text[at - 1] not in _DIGITS or found[-1] == "0")
@@ -63,7 +76,7 @@ def choices(text: str) -> list[Choice]:
                 assert len(own) == len(span), f"a form of {len(span)} characters has {len(own)} choices"
                 found[match.start() : match.end()] = own
                 free.difference_update(span)
-    return found
+    return [CheckDigit(each.start + start) if isinstance(each, CheckDigit) else each for each in found]
 
 
 def _first_digit(digit: str) -> str:
