@@ -13,12 +13,12 @@ _UNESCAPED = re.compile(r"(?:[^\\]+|(?P<escape>\\u....|\\.))")
 
 
 def json_values(text: str) -> list[range] | None:
-    """Return the places of strings and numbers in an object or array of JSON. Raise nothing.
+    """Return the places of strings and numbers in an object or array of JSON.
 
     A string with escapes has several places: the parts between its escapes.
 
     Returns:
-        The positions in the text, in ascending order; None if it is no object and no array.
+        Their positions, in ascending order; None for other strings.
 
     >>> text = '{"user": "ada", "cents": 25}'
     >>> [text[place.start : place.stop] for place in json_values(text)]
