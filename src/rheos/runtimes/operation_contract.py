@@ -43,7 +43,8 @@ class Role(Enum):
 
     LOOK = "look"
     READ = "read"
-    """Also permits reading rows of materialized views and of keyed state, and features."""
+    """Also permits reading rows of materialized views and of keyed state, and features. An operation
+    with this role has an argument with its own name, which names what is read."""
     OPERATE = "operate"
     """Also permits savepoints, profiles, stops, rescales, cancels, and replays of the program."""
 

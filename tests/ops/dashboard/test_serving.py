@@ -6,6 +6,7 @@ import contextlib
 import json
 import stat
 import urllib.request
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,9 @@ def test_an_invalid_configuration_is_refused_at_once(config: DashboardConfig, sa
         DashboardServer(config)
 
 
+READS = ("view", "state", "features")
+
+
 def test_tokens_have_roles(tmp_path: Path) -> None:
     text = f'[oncall]\nrole = "operate"\ntoken = "{LONG}1"\n[wall]\nrole = "look"\ntoken = "{LONG}2"\n'
     access = Access(holders_of(written(tmp_path, text)))
@@ -135,10 +139,21 @@ def test_tokens_have_roles(tmp_path: Path) -> None:
     assert access.holder("größer") is None
 
 
+def test_a_token_that_reads_may_be_limited_to_names(tmp_path: Path) -> None:
+    text = f'[a]\nrole = "read"\ntoken = "{LONG}"\nview = ["sums", "day_*"]\nfeatures = []\n'
+    (holder,) = holders_of(written(tmp_path, text))
+    may = {each: holder.may_read(*each) for each in product(READS, ("sums", "day_1", "SUMS", "x"))}
+    assert [each for each, allowed in may.items() if allowed] == [("view", "sums"), ("view", "day_1")]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "contains no tokens"),
+        (f'[a]\nrole = "read"\ntoken = "{LONG}"\nview = "sums"', "has no list of names in view"),
+        (f'[a]\nrole = "read"\ntoken = "{LONG}"\nstate = [3]', "has no list of names in state"),
+        (f'[a]\nrole = "look"\ntoken = "{LONG}"\nview = []', "limits what may be read"),
+        (f'[a]\nrole = "operate"\ntoken = "{LONG}"\nview = []', "limits what may be read"),
         ("[a", "cannot be read"),
         ("a = 3", "must have exactly a role and a token"),
         (f'[a]\nrole = "admin"\ntoken = "{LONG}"', "has the unknown role 'admin'"),

@@ -28,6 +28,7 @@ from tests.ops.views.test_feature_reads import START, purchases
 from tests.runtimes.views.jobs import Started, reached
 
 READER, WATCHER = "a token that may read", "a token that may look"
+BILLING = "a token that may read sums"
 VIEWS = (
     "CREATE MATERIALIZED VIEW sums AS SELECT user, COUNT(*) AS n, SUM(v) AS v FROM rows GROUP BY user"
 )
@@ -66,6 +67,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DashboardServer
         tokens.write_text(
             f'[reader]\nrole = "read"\ntoken = "{READER}"\n'
             f'[watcher]\nrole = "look"\ntoken = "{WATCHER}"\n'
+            f'[billing]\nrole = "read"\ntoken = "{BILLING}"\nview = ["sum*"]\nstate = ["totals"]\n'
         )
         tokens.chmod(0o600)
         certificate, key = certificate_in(folder)
@@ -130,6 +132,21 @@ def test_a_token_needs_the_role_that_reads(server: DashboardServer) -> None:
         far(server, "a token that nobody has").views()
     with pytest.raises(ConfigurationError, match="unknown job 'other'"):
         rh.query(server.url, "other", token=READER, ca_certs="cert.pem").views()
+
+
+def test_a_token_may_be_limited_to_some_views_and_states(server: DashboardServer) -> None:
+    billing, reader = far(server, BILLING), far(server)
+    assert billing.views() == reader.views()
+    for allowed in (READS[3], READS[5], READS[6], READS[8]):
+        assert allowed(billing) == allowed(reader)
+    for refused, what in (
+        (lambda: billing.view("last").scan(), "may not read view 'last'"),
+        (lambda: billing.state("totals", "running").scan(), "may not read state 'totals.running'"),
+        (lambda: billing.features("last").get("u1"), "may not read features 'last'"),
+        (lambda: billing.sql("SELECT * FROM sums s JOIN last l USING (user)"), "may not read view"),
+    ):
+        with pytest.raises(ConfigurationError, match=f"the token of 'billing' {what}"):
+            refused()
 
 
 def test_the_certificate_is_checked(server: DashboardServer) -> None:

@@ -12,14 +12,16 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from rheos.core.errors import ConfigurationError
 from rheos.ops.control.registry import home_folder
 from rheos.runtimes.host.scratch import left_files, locked_file
+from rheos.runtimes.job_operations import JOB_OPERATIONS
 from rheos.runtimes.operation_contract import Role
 
 CODE_WITHIN_S = 300.0
@@ -35,6 +37,20 @@ class Holder:
     name: str
     role: Role
     token: str
+    rows: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Patterns of the names from which it may read rows, by operation: view, state, features. Empty:
+    the role alone decides."""
+
+    def may_read(self, operation: str, name: str) -> bool:
+        """Return whether it may read rows with this operation from what has this name. Its role must
+        permit the operation.
+
+        >>> holder = Holder("billing", Role.READ, "...", {"view": ["invoices", "totals_*"]})
+        >>> [holder.may_read(*each) for each in (("view", "totals_day"), ("state", "invoices"))]
+        [True, False]
+        """
+        patterns = self.rows.get(operation, ()) if self.rows else ("*",)
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class Access:
@@ -58,7 +74,8 @@ def drawn_holder() -> Holder:
 
 
 def holders_of(path: Path) -> list[Holder]:
-    """Return the holders in a TOML file, which has a table with `role` and `token` for each name. Raise
+    """Return the holders in a TOML file, which has a table with `role` and `token` for each name. A
+    table with the role `read` may also list the names from which rows may be read. Raise
     ConfigurationError if the file cannot be read, or other users can read it."""
     try:
         mode = path.stat().st_mode
@@ -82,8 +99,12 @@ def holders_of(path: Path) -> list[Holder]:
 
 def _holder(name: str, table: Any, path: Path) -> Holder:
     where = f"[{name}] in {str(path)!r}"
-    if not isinstance(table, Mapping) or set(table) != {"role", "token"}:
-        raise ConfigurationError(f"{where} must have exactly a role and a token")
+    rows_of = {each.name for each in JOB_OPERATIONS if each.role is Role.READ}
+    if not isinstance(table, Mapping) or set(table) - rows_of != {"role", "token"}:
+        raise ConfigurationError(
+            f"{where} must have exactly a role and a token",
+            hint=f"only {', '.join(sorted(rows_of))} may be added, with names that it may read",
+        )
     role, token = table["role"], table["token"]
     if role not in [each.value for each in Role]:
         raise ConfigurationError(
@@ -94,7 +115,18 @@ def _holder(name: str, table: Any, path: Path) -> Holder:
             f"{where} has a token that is easy to guess",
             hint='create one: python -c "import secrets; print(secrets.token_urlsafe(24))"',
         )
-    return Holder(name, Role(role), token)
+    rows = {each: table[each] for each in sorted(rows_of & set(table))}
+    for each, patterns in rows.items():
+        if not isinstance(patterns, list) or not all(isinstance(one, str) for one in patterns):
+            raise ConfigurationError(
+                f"{where} has no list of names in {each}", hint=f'write {each} = ["totals", "daily_*"]'
+            )
+    if rows and role != Role.READ.value:
+        raise ConfigurationError(
+            f"{where} limits what may be read, but its role is {role!r}",
+            hint='"look" reads no rows, and "operate" all; write role = "read"',
+        )
+    return Holder(name, Role(role), token, rows)
 
 
 class Audit:

@@ -78,12 +78,24 @@ class WithHeaders:
 
 
 class DeniedError(Exception):
-    """A refusal. Its message only shows whether the token or its role is the reason."""
+    """A refusal. Its message only shows whether the token, its role or its names are the reason."""
 
     def __init__(self, status: int, what: str, hint: str) -> None:
         super().__init__(what)
         self.status = status
         self.hint = hint
+
+
+def _check_names(request: Request, operation: Operation, holder: Holder) -> None:
+    """Raise DeniedError if the holder may not read rows from what the request names."""
+    if operation.rows_of is None:
+        return
+    for name in request.query_params.getlist(operation.rows_of):
+        if not holder.may_read(operation.name, name):
+            what = f"the token of {holder.name!r} may not read {operation.name} {name!r}"
+            raise DeniedError(
+                403, what, f"the table [{holder.name}] of the tokens lists what it may read"
+            )
 
 
 class Dashboard:
@@ -143,6 +155,7 @@ class Dashboard:
     def _route(self, operation: Operation) -> Route:
         async def answer(request: Request) -> Response:
             holder = self._let_in(request, operation.role)
+            _check_names(request, operation, holder)
             try:
                 body = await _body(request, operation)
                 work = partial(self._run, operation, request, holder, body)

@@ -73,8 +73,9 @@ class Operation:
     """Parameters by name. Each may occur several times."""
     takes_long: bool = False
     """Whether it may take minutes although it only reads."""
-    reads: bool = False
-    """Whether it returns rows, for which the role `LOOK` is not enough."""
+    rows_of: str | None = None
+    """Parameter that names what the returned rows are read from, for which the role `LOOK` is not
+    enough. None if it returns no rows."""
     changes_nothing: bool = False
     """Whether it needs the role `OPERATE` only because it runs the program of the job again."""
     deprecated: bool = False
@@ -89,7 +90,7 @@ class Operation:
     def role(self) -> Role:
         if self.body is not None:
             return Role.OPERATE
-        return Role.READ if self.reads else Role.LOOK
+        return Role.LOOK if self.rows_of is None else Role.READ
 
     @property
     def method(self) -> str:
@@ -219,6 +220,8 @@ def _of_table(kind: type[JobOperation[Any]]) -> Operation:
     """Return the REST operation of a job operation. Its fields become the body, or query parameters."""
     arguments = arguments_of(kind)
     looks = kind.role is not Role.OPERATE
+    rows_of = kind.name if kind.role is Role.READ else None
+    assert rows_of is None or rows_of in arguments, f"{kind.name} has no argument of its own name"
 
     def run(asked: RestRequest) -> Any:
         given = (
@@ -236,7 +239,7 @@ def _of_table(kind: type[JobOperation[Any]]) -> Operation:
         answer_type(kind),
         None if looks else body_of(kind) if arguments else EmptyBody,
         {name: QueryParameter(of.help, of.meaning) for name, of in arguments.items()} if looks else {},
-        reads=kind.role is Role.READ,
+        rows_of=rows_of,
     )
 
 
