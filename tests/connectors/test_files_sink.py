@@ -339,6 +339,26 @@ def test_files_staged_by_others_are_found_despite_cached_listings() -> None:
     assert there.names("staged") == ["first", "second"]
 
 
+def test_a_folder_that_vanishes_while_it_is_created_is_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, make, found = SinkFolder(str(tmp_path)), os.mkdir, []
+
+    def vanishing(path: Any, *args: Any, **kwargs: Any) -> None:
+        """Behave as if the folder were there, and gone when that is checked."""
+        if Path(path).name == "staged" and len(found) < 3:
+            found.append(path)
+            raise FileExistsError(path)
+        make(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "mkdir", vanishing)
+    folder.create("staged/rows").close()
+    assert folder.names("staged") == ["rows"]
+    assert len(found) == 3
+    with pytest.raises(FileExistsError):
+        folder.create("staged/rows/more")
+
+
 def run_of(folder: Path, job: str = "shop", sink: str = "sink-1", **settings: Any) -> FileSink:
     """Return the sink of a run of the job."""
     return files.sink(folder, **settings).prepared(SCHEMA, (job, sink))

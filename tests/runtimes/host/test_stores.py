@@ -289,3 +289,22 @@ class TestRemote:
         store._fs = Refusing(inner, RuntimeError("the service is away"))
         with pytest.raises(OSError, match="RuntimeError: the service is away"):
             store.put("y", b"1")
+
+
+def test_a_folder_that_vanishes_while_it_is_created_is_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, make, found = LocalStore(tmp_path), os.mkdir, []
+
+    def vanishing(path: Any, *args: Any, **kwargs: Any) -> None:
+        """Behave as if the folder were there, and gone when that is checked."""
+        if Path(path).name == "job" and len(found) < 3:
+            found.append(path)
+            raise FileExistsError(path)
+        make(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "mkdir", vanishing)
+    store.put("job/one", b"1")
+    assert (store.list(""), len(found)) == (["job/one"], 3)
+    with pytest.raises(FileExistsError):
+        store.put("job/one/two", b"2")

@@ -16,6 +16,9 @@ from rheos.core.errors import ConfigurationError
 OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl"})
 """Schemes of fsspec without folders and renames."""
 
+_TRIES = 100
+"""Most attempts to create a folder that other subtasks remove at the same time."""
+
 
 class SinkFolder:
     """The sink's folder. Local writes and renames are synced, so that they survive a power failure."""
@@ -39,18 +42,27 @@ class SinkFolder:
         """Open a new file for writing. Creates its folder, which other subtasks may remove at the same
         time."""
         parent = posixpath.dirname(self.path(relative))
-        for _ in range(100):
-            try:
-                self.system.makedirs(parent, exist_ok=True)
+        for _ in range(_TRIES):
+            self._make_folder(parent)
+            with contextlib.suppress(FileNotFoundError):
                 return self.system.open(self.path(relative), "wb")
-            except FileNotFoundError:
-                continue
         raise FileNotFoundError(parent)
+
+    def _make_folder(self, path: str) -> None:
+        """Create a folder and its parents. If another subtask removes it just after it was found, it
+        counts as a file that exists: then it is created again."""
+        for left in reversed(range(_TRIES)):
+            try:
+                self.system.makedirs(path, exist_ok=True)
+                return
+            except FileExistsError:
+                if not left or self.system.isfile(path):
+                    raise
 
     def rename(self, staged: str, target: str) -> None:
         """Move a staged file to its target. Creates the target's folder if necessary."""
         if "/" in target:
-            self.system.makedirs(posixpath.dirname(self.path(target)), exist_ok=True)
+            self._make_folder(posixpath.dirname(self.path(target)))
         if self.local:
             os.rename(self.path(staged), self.path(target))
         else:

@@ -180,10 +180,15 @@ class LocalStore:
 
     def _make_temporary(self, folder: Path) -> tuple[int, str]:
         while True:
-            folder.mkdir(parents=True, exist_ok=True)
             # If another process removes the folder as empty at this moment, make it again.
-            with contextlib.suppress(FileNotFoundError):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
                 return tempfile.mkstemp(prefix=TEMPORARY, dir=folder)
+            except FileNotFoundError:
+                pass
+            except FileExistsError:
+                if folder.is_file():
+                    raise
 
     def _sync_folder(self, folder: Path) -> None:
         if not self._durable:
