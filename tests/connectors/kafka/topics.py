@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _numbers = itertools.count()
 WITHIN_S = 60.0
+SETTLED_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,11 @@ def set_topic(brokers: str, topic: str, name: str, value: str) -> None:
 
 
 def read(brokers: str, topic: str, *, committed: bool = True) -> list[Record]:
-    """Return all records that readers of the topic see now, by partition."""
+    """Return all records that readers of the topic see now, by partition.
+
+    The broker ends a transaction in each partition after it has answered the commit. So a partition
+    with records after its last visible one is read until `SETTLED_S` after that.
+    """
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
     consumer = Consumer(
@@ -97,16 +102,20 @@ def read(brokers: str, topic: str, *, committed: bool = True) -> list[Record]:
     try:
         partitions = consumer.list_topics(topic, WITHIN_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
-        open_ends = set(partitions)
         deadline = time.monotonic() + WITHIN_S
-        while open_ends:
+        open_ends = dict.fromkeys(partitions, deadline)
+        """Partitions to read, and the time at which to stop."""
+        while open_ends := {p: end for p, end in open_ends.items() if time.monotonic() < end}:
             assert time.monotonic() < deadline, f"{topic}: no end in sight, {len(found)} records so far"
-            message = consumer.poll(1.0)
+            message = consumer.poll(0.2)
             if message is None:
                 continue
             if message.error() is not None:
                 assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                open_ends.discard(message.partition())
+                partition = TopicPartition(topic, message.partition())
+                _, end = consumer.get_watermark_offsets(partition, cached=True)
+                waits_s = SETTLED_S if message.offset() < end else 0.0
+                open_ends[message.partition()] = time.monotonic() + waits_s
                 continue
             found.append(_record(message))
     finally:
