@@ -155,7 +155,7 @@ def parts(folder: Path, given: argparse.Namespace) -> tuple[dict[str, float], fl
         second = Driver(folder, "second", given)
         second.says("standing by")
         began = len(entries(folder))
-        # What it starts ahead has started, and its slots follow the checkpoints.
+        # Its slots have started, and follow the checkpoints.
         until(lambda: len(entries(folder)) >= began + (40 if given.ahead else 10))
         waits_mb = second.memory_mb()
         killed = first.kill()

@@ -157,7 +157,7 @@ def test_a_killed_process_is_a_failed_comparison(
     running: JobRecord, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kills = (sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
-    monkeypatch.setattr(upgrade_comparison, "_COMMAND", kills)
+    monkeypatch.setattr(upgrade_comparison, "REPLAY_COMMAND", kills)
     assert compare_before_upgrade("orders", request()) == 1
     assert "ended without an answer" in capsys.readouterr().err
 
@@ -166,7 +166,7 @@ def test_a_process_that_takes_too_long_is_a_failed_comparison(
     running: JobRecord, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sleeps = (sys.executable, "-c", "import time; time.sleep(600)")
-    monkeypatch.setattr(upgrade_comparison, "_COMMAND", sleeps)
+    monkeypatch.setattr(upgrade_comparison, "REPLAY_COMMAND", sleeps)
     monkeypatch.setattr(upgrade_comparison, "_MORE_SECONDS", 0)
     assert compare_before_upgrade("orders", request()) == 1
     assert "the comparison took longer than" in capsys.readouterr().err

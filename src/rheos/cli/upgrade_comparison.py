@@ -8,7 +8,6 @@ continues with its program.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -26,11 +25,10 @@ from rheos.ops.control.running_jobs import find_running
 from rheos.ops.control.started_program import StartedProgram, program_of
 from rheos.ops.dashboard.guarded_process import GuardedProcess, default_memory_bytes
 from rheos.ops.dashboard.replay_guard import GuardExit, surroundings
-from rheos.ops.dashboard.replays import AnsweredReplay, AskedReplay
+from rheos.ops.dashboard.replays import REPLAY_COMMAND, AnsweredReplay, AskedReplay
 from rheos.ops.forks.forking import plan_fork
 from rheos.ops.forks.job_program import job_program
 
-_COMMAND = (sys.executable, "-P", "-m", "rheos.cli.replay_process")
 _MAX_ANSWER_BYTES = 1 << 20
 _SAMPLES = 10
 _TIME_FACTOR = 4
@@ -133,7 +131,7 @@ def ask_process(job: str, request: CompareRequest) -> ComparedOutputs:
     seconds = _TIME_FACTOR * duration_ms(request.length) / 1000 + _MORE_SECONDS
     memory_bytes = default_memory_bytes()
     asked = AskedReplay("compare", job, msgspec.Raw(msgspec.json.encode(request)))
-    process = GuardedProcess(_COMMAND, seconds, memory_bytes, shows_errors=True)
+    process = GuardedProcess(REPLAY_COMMAND, seconds, memory_bytes, shows_errors=True)
     try:
         request_bytes = surroundings(None, os.environ) + msgspec.json.encode(asked)
         data = process.ask(request_bytes, _MAX_ANSWER_BYTES)
@@ -151,9 +149,7 @@ def ask_process(job: str, request: CompareRequest) -> ComparedOutputs:
         )
     try:
         answered = msgspec.json.decode(data, type=AnsweredReplay)
-        if answered.error is not None:
-            raise answered.error.error()
-        return msgspec.json.decode(msgspec.json.encode(answered.found), type=ComparedOutputs)
+        return msgspec.json.decode(answered.result(), type=ComparedOutputs)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise InternalError(
             f"the process of the comparison ended without an answer: {error}",

@@ -150,7 +150,7 @@ def asks() -> Iterator[ReplayProcesses]:
 
 
 def runs(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    monkeypatch.setattr(replays, "_COMMAND", (sys.executable, "-c", program))
+    monkeypatch.setattr(replays, "REPLAY_COMMAND", (sys.executable, "-c", program))
 
 
 def request(seconds: float = 60.0) -> WhyRequest:
@@ -233,7 +233,7 @@ import sys
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord
 from rheos.ops.dashboard import replays
-replays._COMMAND = (sys.executable, "-c", sys.argv[1])
+replays.REPLAY_COMMAND = (sys.executable, "-c", sys.argv[1])
 job = JobRecord(key="k", job="j", name="j", process=this_process(), runtime="continuous",
     checkpoint_dir=None, started_ms=0, endpoint="", token="")
 replays.ReplayProcesses().ask("why", job, replays.WhyRequest(sink="s", row={}))
@@ -295,7 +295,7 @@ def test_a_replay_runs_in_the_environment_of_the_job(
         monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
         found = "[sys.executable, os.getcwd(), *os.environ]"
         show = f"import json, os, sys; print(json.dumps({{'found': {found}}}))"
-        monkeypatch.setattr(replays, "_COMMAND", (sys.executable, "-P", "-c", show))
+        monkeypatch.setattr(replays, "REPLAY_COMMAND", (sys.executable, "-P", "-c", show))
         process = msgspec.structs.replace(
             this_process(), pid=job.pid, started_s=_started_s(psutil.Process(job.pid))
         )

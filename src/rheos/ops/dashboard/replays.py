@@ -30,7 +30,7 @@ from rheos.ops.dashboard.replay_guard import GuardExit, surroundings
 
 MAX_ANSWER_BYTES = 16 << 20
 MAX_REQUEST_BYTES = 64 << 10
-_COMMAND = (sys.executable, "-P", "-m", "rheos.cli.replay_process")
+REPLAY_COMMAND = (sys.executable, "-P", "-m", "rheos.cli.replay_process")
 """Start of the command. With `-P`, modules in the folder of the job cannot replace those that Rheos
 imports."""
 _MOST_AT_ONCE = 4
@@ -108,6 +108,14 @@ class AnsweredReplay(msgspec.Struct, frozen=True):
     found: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     error: ErrorData | None = None
 
+    def result(self) -> msgspec.Raw:
+        """Return the answer. Raise the RheosError that the process reports instead."""
+        if self.error is not None:
+            raise self.error.error()
+        if isinstance(self.found, msgspec.UnsetType):
+            raise InternalError("the process of the replay returned an empty answer")
+        return self.found
+
 
 class BusyError(ConfigurationError):
     """The refusal of a replay while too many others run."""
@@ -168,11 +176,7 @@ class ReplayProcesses:
                 hint="the machine may have run out of memory: reduce the input; or use the command "
                 f"there, rheos {operation}, which shows the error",
             ) from None
-        if answered.error is not None:
-            raise answered.error.error()
-        if isinstance(answered.found, msgspec.UnsetType):
-            raise InternalError("the process of the replay returned an empty answer")
-        return answered.found
+        return answered.result()
 
     def close(self) -> None:
         """End the running replays."""
@@ -222,7 +226,7 @@ class ReplayProcesses:
 def _command(job: JobRecord) -> tuple[str, ...]:
     """Return the command of the replay, with the job's own interpreter."""
     interpreter = "" if job.program is None else job.program.interpreter
-    return (interpreter or _COMMAND[0], *_COMMAND[1:])
+    return (interpreter or REPLAY_COMMAND[0], *REPLAY_COMMAND[1:])
 
 
 def _folder(job: JobRecord) -> str | None:
