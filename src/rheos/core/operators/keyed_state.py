@@ -28,7 +28,7 @@ from rheos.core.state.scope import NO_KEY, KeyScope
 
 
 class PreparedTables(PreparedState):
-    """Keyed state in memory that is restored ahead: that with one value per key."""
+    """Keyed state and timers in memory that are restored ahead."""
 
     def __init__(self, backend: MemoryBackend) -> None:
         self.backend = backend
@@ -40,6 +40,10 @@ class PreparedTables(PreparedState):
 
     def apply(self, state: str, tables: Iterable[pa.Table]) -> None:
         self.backend.restore_ahead(state, tables)
+
+    def forget(self, state: str) -> bool:
+        self.backend.forget_ahead(state)
+        return True
 
 
 class KeyedStateOperator(Operator):

@@ -28,3 +28,11 @@ class PreparedState(ABC):
         Raises:
             UnrestorableError: a table does not fit the operator.
         """
+
+    def forget(self, state: str) -> bool:
+        """Forget one of these states, so that its tables can be applied from the first one.
+
+        Returns:
+            Whether that is possible. Otherwise the caller must not use the operator's states again.
+        """
+        return False

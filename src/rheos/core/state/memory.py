@@ -18,7 +18,7 @@ from rheos.core.state.parts import row_part
 from rheos.core.state.rocksdb.backend import tables_of_files
 from rheos.core.state.rocksdb.files import FILES
 from rheos.core.state.scope import KeyScope
-from rheos.core.state.timers import MemoryTimers, TimerService
+from rheos.core.state.timers import TIMERS, MemoryTimers, TimerService
 
 T = TypeVar("T", bound=StateTable)
 
@@ -111,17 +111,33 @@ class MemoryBackend(KeyedStateBackend):
     def restored_ahead(self) -> list[str]:
         """Return the names of the states whose parts can be restored one after another, before the
         operator is opened."""
-        return [name for name, table in self._tables.items() if isinstance(table, MemoryValueTable)]
+        names = [name for name, table in self._tables.items() if table.is_adoptable]
+        return names if self._timers is None else [*names, TIMERS]
 
     def restore_ahead(self, name: str, tables: Iterable[pa.Table]) -> None:
         """Restore tables of one of these states, which follow those of earlier calls."""
-        self._tables[name].restore(tables, self._keys)
+        if name == TIMERS:
+            assert self._timers is not None
+            self._timers.restore_ahead(tables)
+        else:
+            self._tables[name].restore(tables, self._keys)
+
+    def forget_ahead(self, name: str) -> None:
+        """Forget one of these states, so that its parts can be restored from the first one."""
+        if name == TIMERS:
+            assert self._timers is not None
+            self._timers.forget()
+        else:
+            self._tables[name].forget()
 
     def adopt(self, other: MemoryBackend) -> None:
         """Take the state that another backend of the same operator has restored ahead. Called before
         `restore`, which adds the parts that follow."""
-        for name in other.restored_ahead():
-            self.value_table(name).values.update(other.value_table(name).values)
+        for name, table in other._tables.items():
+            if table.is_adoptable:
+                self._tables[name].adopt(table)
+        if self._timers is not None and other._timers is not None:
+            self._timers.adopt(other._timers)
 
     def forget(self) -> None:
         for table in self._tables.values():

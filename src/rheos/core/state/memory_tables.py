@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -17,18 +17,17 @@ from rheos.core.state.codec import ValueCodec
 from rheos.core.state.expiry import PIECE, Expiry
 from rheos.core.state.keys import Key, KeyCodec
 from rheos.core.state.parts import (
+    DELETED,
     PLACE,
     DeltaChain,
     Entries,
     StoredValues,
-    merged,
     restore_values,
+    restored_rows,
     stored_values,
 )
 from rheos.core.state.stamps import list_codec, value_codec
 from rheos.core.state.stores import ABSENT
-
-_DELETED = object()
 
 Frozen = tuple[int, Callable[[], Entries]]
 """Number of entries, and a function that returns them."""
@@ -36,6 +35,9 @@ Frozen = tuple[int, Callable[[], Entries]]
 
 class StateTable(ABC):
     """One declared state. With an expiry, values, elements and entries are pairs of stamp and value."""
+
+    is_adoptable: ClassVar[bool] = False
+    """Whether another table can take its contents (`adopt`)."""
 
     def __init__(self, expiry: Expiry | None) -> None:
         self.chain = DeltaChain()
@@ -91,14 +93,13 @@ class StateTable(ABC):
 
     @abstractmethod
     def restore(self, tables: Iterable[pa.Table], keys: KeyCodec) -> None:
-        """Add the entries of a restored state, whose parts are these tables in their order. They do not
-        count as changes."""
+        """Apply parts of a restored state, in the order of their chain. They do not count as changes.
+        An adoptable table can be called again with the parts that follow."""
 
-
-def _entries(tables: Iterable[pa.Table], keys: KeyCodec) -> Iterator[tuple[Key, bytes, bytes]]:
-    """Yield restored entries, sorted by key and namespace within each key."""
-    for key, namespace, value in merged(tables):
-        yield keys.decode(key), namespace, value
+    def adopt(self, other: Any) -> None:
+        """Take the restored entries of a table of the same declaration, which is not used afterwards.
+        This table is empty."""
+        raise NotImplementedError
 
 
 def _encoded_later(
@@ -114,17 +115,18 @@ def _encoded_later(
 
 def _encoded(codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key]) -> list[bytes | None]:
     # By identity: some values cannot be compared, such as NumPy arrays.
-    if all(value is not _DELETED for value in values):
+    if all(value is not DELETED for value in values):
         return list(codec.encode(values, keys))
-    there = [(value, key) for value, key in zip(values, keys, strict=True) if value is not _DELETED]
+    there = [(value, key) for value, key in zip(values, keys, strict=True) if value is not DELETED]
     encoded = iter(codec.encode([value for value, _ in there], [key for _, key in there]))
-    return [None if value is _DELETED else next(encoded) for value in values]
+    return [None if value is DELETED else next(encoded) for value in values]
 
 
 class MemoryValueTable(StateTable):
     """One value per key. The namespace is empty."""
 
     in_memory = True
+    is_adoptable = True
 
     def __init__(self, name: str, declared: Any, expiry: Expiry | None = None) -> None:
         super().__init__(expiry)
@@ -165,7 +167,7 @@ class MemoryValueTable(StateTable):
     def freeze_changes(self) -> Frozen:
         keys = list(self.dirty)
         self.dirty.clear()
-        return self._freeze(keys, [self.values.get(key, _DELETED) for key in keys])
+        return self._freeze(keys, [self.values.get(key, DELETED) for key in keys])
 
     def _freeze(self, keys: list[Key], values: list[Any]) -> Frozen:
         encoded = _encoded_later(self.codec, values, keys, fixed=self.codec.immutable)
@@ -187,6 +189,9 @@ class MemoryValueTable(StateTable):
     def restore(self, tables: Iterable[pa.Table], keys: KeyCodec) -> None:
         restore_values(self.values, tables, keys, self.codec.decode_all)
 
+    def adopt(self, other: MemoryValueTable) -> None:
+        self.values.update(other.values)
+
 
 class MemoryListTable(StateTable):
     """A list per key, written in segments: each delta adds the elements that were appended.
@@ -194,6 +199,8 @@ class MemoryListTable(StateTable):
     The namespace is the index of a segment's first element; its value is the list of elements. A list
     that changed in another way is rewritten as one segment.
     """
+
+    is_adoptable = True
 
     def __init__(self, name: str, declared: Any, expiry: Expiry | None = None) -> None:
         super().__init__(expiry)
@@ -272,7 +279,7 @@ class MemoryListTable(StateTable):
             values = self.values.get(key)
             for place in self._written.pop(key, [0])[:-1]:
                 if place or not values:
-                    add(key, place, _DELETED)
+                    add(key, place, DELETED)
             if values:
                 add(key, 0, list(values))
                 self._written[key] = [0, len(values)]
@@ -297,19 +304,35 @@ class MemoryListTable(StateTable):
         self._written.clear()
 
     def restore(self, tables: Iterable[pa.Table], keys: KeyCodec) -> None:
-        for key, namespace, data in _entries(tables, keys):
-            items = self.values.setdefault(key, [])
+        for key, place, items in restored_rows(tables, keys, _places, self.codec.decode_all):
+            if place == 0:
+                # The list was rewritten as a whole, or it is empty.
+                self.values.pop(key, None)
+                self._written.pop(key, None)
+            if items is DELETED:
+                # Later segments are deleted only together with a change of the first one.
+                continue
             # The next delta of the list is added to its segments, or deletes them.
             written = self._written.setdefault(key, [0])
-            written[-1] = PLACE.unpack(namespace)[0]
-            items.extend(self.codec.decode(data))
-            written.append(len(items))
+            written[-1] = place
+            there = self.values.setdefault(key, [])
+            there.extend(items)
+            written.append(len(there))
+
+    def adopt(self, other: MemoryListTable) -> None:
+        self.values.update(other.values)
+        self._written.update(other._written)
+
+
+def _places(namespaces: Sequence[bytes]) -> list[int]:
+    return [PLACE.unpack(each)[0] for each in namespaces]
 
 
 class MemoryMapTable(StateTable):
     """A dict per key. The namespace is the encoded key of the entry."""
 
     in_memory = True
+    is_adoptable = True
 
     def __init__(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> None:
         super().__init__(expiry)
@@ -377,7 +400,7 @@ class MemoryMapTable(StateTable):
     def freeze_changes(self) -> Frozen:
         nothing: dict[Any, Any] = {}
         changed = [
-            (key, item, self.values.get(key, nothing).get(item, _DELETED))
+            (key, item, self.values.get(key, nothing).get(item, DELETED))
             for key, items in self.changed.items()
             for item in items
         ]
@@ -396,6 +419,17 @@ class MemoryMapTable(StateTable):
         self.changed.clear()
 
     def restore(self, tables: Iterable[pa.Table], keys: KeyCodec) -> None:
-        item_of, value_of = self.item.decode, self.value.decode
-        for key, namespace, data in _entries(tables, keys):
-            self.values.setdefault(key, {})[item_of(namespace)] = value_of(data)
+        found = self.values
+        rows = restored_rows(tables, keys, self.item.decode_all, self.value.decode_all)
+        for key, item, value in rows:
+            inside = found.get(key)
+            if value is not DELETED:
+                if inside is None:
+                    found[key] = {item: value}
+                else:
+                    inside[item] = value
+            elif inside is not None and inside.pop(item, DELETED) is not DELETED and not inside:
+                del found[key]
+
+    def adopt(self, other: MemoryMapTable) -> None:
+        self.values.update(other.values)

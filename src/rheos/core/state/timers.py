@@ -23,7 +23,14 @@ from rheos.core.graph.functions import defines
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.protocol.snapshots import PartMode, SnapshotPart
 from rheos.core.state.keys import Key, KeyCodec
-from rheos.core.state.parts import DeltaChain, Entries, merged, row_part, stored_values
+from rheos.core.state.parts import (
+    DELETED,
+    DeltaChain,
+    Entries,
+    restored_rows,
+    row_part,
+    stored_values,
+)
 from rheos.core.state.scope import KeyScope
 
 TIMERS = "timers"
@@ -166,8 +173,8 @@ class MemoryTimerQueue(TimerQueue):
 
     def forget(self) -> None:
         """Forget all timers, and the watermark."""
-        for known in (self._live, self._added, self._removed):
-            known.clear()
+        self._live.clear()
+        self.settle()
         self.heap.clear()
         self.fired_ms = MIN_TIMESTAMP_MS
 
@@ -178,6 +185,12 @@ class MemoryTimerQueue(TimerQueue):
         """Reset the changes: the stored parts contain them."""
         self._added.clear()
         self._removed.clear()
+
+    def adopt(self, other: MemoryTimerQueue) -> None:
+        """Take the timers of a restored queue. This one is empty."""
+        # In place, because the code that fires timers keeps a reference to the list.
+        self.heap[:] = other.heap
+        self._live.update(other._live)
 
     def standing(self) -> list[Timer]:
         return list(self._live)
@@ -251,6 +264,9 @@ class MemoryTimers(TimerService):
         self._codec = codec
         self._max_parallelism = max_parallelism
         self._chain = DeltaChain()
+        self._queues = {queue.mark: queue for queue in (event, processing)}
+        self._overdue: dict[tuple[bytes, Timer], int] = {}
+        """Watermark that was stored with each restored overdue timer, until the restore is complete."""
 
     def snapshot(self) -> SnapshotPart:
         queues = (self.event, self.processing)
@@ -287,17 +303,46 @@ class MemoryTimers(TimerService):
         """Forget all timers, and the watermark."""
         for queue in (self.event, self.processing):
             queue.forget()
+        self._overdue.clear()
 
     def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
-        queues = {queue.mark: queue for queue in (self.event, self.processing)}
         tables = restored.get(TIMERS, ())
-        for key, namespace, value in merged(tables):
-            mark, timestamp_ms = NAMESPACE.unpack(namespace)
-            queues[mark].add(timestamp_ms, self._codec.decode(key))
-            queues[mark].fired(fired_of(value))
-        if self._chain.resume_restored(tables):
-            for queue in (self.event, self.processing):
-                queue.settle()
+        self.restore_ahead(tables)
+        for (mark, _), fired_ms in self._overdue.items():
+            self._queues[mark].fired(fired_ms)
+        self._overdue.clear()
+        self._chain.resume_restored(tables)
+
+    def restore_ahead(self, tables: Iterable[pa.Table]) -> None:
+        """Apply parts, in the order of their chain. `restore` follows with the parts that are left."""
+        queues, overdue = self._queues, self._overdue
+        for key, (mark, timestamp_ms), fired_ms in restored_rows(
+            tables, self._codec, _namespaces, _fired_of_all
+        ):
+            if fired_ms is DELETED:
+                queues[mark].delete(timestamp_ms, key)
+            else:
+                queues[mark].add(timestamp_ms, key)
+            if fired_ms is not DELETED and fired_ms > MIN_TIMESTAMP_MS:
+                overdue[mark, (timestamp_ms, key)] = fired_ms
+            elif overdue:
+                overdue.pop((mark, (timestamp_ms, key)), None)
+        for queue in queues.values():
+            queue.settle()
+
+    def adopt(self, other: MemoryTimers) -> None:
+        """Take the timers that another service has restored ahead. This one is empty."""
+        self._overdue.update(other._overdue)
+        for mark, queue in self._queues.items():
+            queue.adopt(other._queues[mark])
+
+
+def _namespaces(data: Sequence[bytes]) -> list[tuple[bytes, int]]:
+    return [*map(NAMESPACE.unpack, data)]
+
+
+def _fired_of_all(data: Sequence[bytes]) -> list[int]:
+    return [*map(fired_of, data)]
 
 
 def _rows(frozen: Sequence[_Frozen]) -> int:

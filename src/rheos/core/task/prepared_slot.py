@@ -5,7 +5,7 @@
     take(checkpoint 9)        the attempt reads the parts that 9 has added to 8
 
 A part is applied once, and in the order of its chain. If a chain of a checkpoint does not begin with
-the applied parts, such as after a FULL part, the operator's state is read anew.
+the applied parts, such as after a FULL part, that state is read anew.
 
 Other state cannot be restored without its operator. Its parts are read and decoded ahead, and restored
 when the attempt begins.
@@ -136,10 +136,15 @@ class PreparedSlot:
         return taken
 
     def _keep_continued(self, assigned: Applied) -> None:
-        """Drop the states that a checkpoint with these shares does not continue."""
+        """Drop the states that a checkpoint with these shares does not continue. Other states of their
+        operators are kept if possible."""
         for key, parts in list(self._applied.items()):
-            if assigned.get(key, [])[: len(parts)] != parts:
-                self._drop(key[0])
+            if key in self._applied and assigned.get(key, [])[: len(parts)] != parts:
+                operator, state = key
+                if self._states[operator].forget(state):
+                    del self._applied[key]
+                else:
+                    self._drop(operator)
 
     def _drop(self, operator: OperatorId) -> None:
         self._states.pop(operator, None)
