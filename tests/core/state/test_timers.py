@@ -230,3 +230,23 @@ def test_an_overdue_timer_waits_for_the_next_watermark() -> None:
         assert each.due(11) == [(5, "b"), (10, "c")]
         each.event.fired(11)
         assert each.due(20) == [(20, "a")]
+
+
+def test_a_timer_that_is_set_again_after_it_fired_is_stored_as_overdue() -> None:
+    timers = Timers()
+    for time in range(100, 110):
+        timers.at("z").register(time)
+    timers.at("a").register(5)
+    timers.take()
+    assert timers.due(10) == [(5, "a")]
+    timers.event.fired(10)
+    timers.at("a").register(5)
+    assert timers.take() == 1
+    for each in (timers, timers.restored()):
+        assert each.due(10) == []
+        assert each.due(11) == [(5, "a")]
+    # One that is deleted after all is not written again.
+    timers.at("a").register(5)
+    timers.at("a").delete(5)
+    assert timers.take() == 1
+    assert len(timers.restored().event) == 10

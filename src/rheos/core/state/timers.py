@@ -120,6 +120,8 @@ class MemoryTimerQueue(TimerQueue):
         self._live: set[Timer] = set()
         self._added: set[Timer] = set()
         self._removed: set[Timer] = set()
+        self._overdue_again: set[Timer] = set()
+        """Stored timers that were removed and added again. Their rows lack the present watermark."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -131,6 +133,8 @@ class MemoryTimerQueue(TimerQueue):
         self._live.add(timer)
         if timer in self._removed:
             self._removed.remove(timer)
+            if timestamp_ms <= self.fired_ms:
+                self._overdue_again.add(timer)
         else:
             self._added.add(timer)
         heapq.heappush(self.heap, (timestamp_ms, self._encode(key), key))
@@ -149,6 +153,7 @@ class MemoryTimerQueue(TimerQueue):
         if timer in self._added:
             self._added.remove(timer)
         else:
+            self._overdue_again.discard(timer)
             self._removed.add(timer)
 
     def next_ms(self) -> int | None:
@@ -179,12 +184,13 @@ class MemoryTimerQueue(TimerQueue):
         self.fired_ms = MIN_TIMESTAMP_MS
 
     def changes(self) -> int:
-        return len(self._added) + len(self._removed)
+        return len(self._added) + len(self._removed) + len(self._overdue_again)
 
     def settle(self) -> None:
         """Reset the changes: the stored parts contain them."""
         self._added.clear()
         self._removed.clear()
+        self._overdue_again.clear()
 
     def adopt(self, other: MemoryTimerQueue) -> None:
         """Take the timers of a restored queue. This one is empty."""
@@ -197,7 +203,10 @@ class MemoryTimerQueue(TimerQueue):
 
     def freeze(self, full: bool) -> tuple[list[Timer], list[Timer]]:
         """Return the timers to write and those to delete, and reset the changes."""
-        frozen = (self.standing(), []) if full else (list(self._added), list(self._removed))
+        if full:
+            frozen = self.standing(), list[Timer]()
+        else:
+            frozen = [*self._added, *self._overdue_again], list(self._removed)
         self.settle()
         return frozen
 
