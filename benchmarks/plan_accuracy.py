@@ -31,7 +31,8 @@ from benchmarks.plan_runs import RealRun, real_run
 from rheos.api import partial_settings
 from rheos.api.overrides import Overrides
 from rheos.ops.planning.assumptions import changed_model, parse_changes
-from rheos.ops.planning.cost_model import CostModel, fit, remote_share
+from rheos.ops.planning.cost_model import CostModel, remote_share
+from rheos.ops.planning.fitting import fit
 from rheos.ops.planning.load import load_at
 from rheos.ops.planning.model import CapacityPlan, PlanTarget, plan_with
 from rheos.ops.planning.sample_run import measure_sample

@@ -4,14 +4,17 @@ Spark, in `tests/ops/planning/test_sample_run.py`."""
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from rheos.cli.main import app
 from rheos.ops.planning.measurement import encode_measurement
 from tests.ops.planning.samples import grouping
+from tests.ops.planning.test_fitting import PACED
 
 
 @pytest.fixture
@@ -33,6 +36,14 @@ def test_a_plan_has_resources_costs_machines_and_doubts(measurement: str) -> Non
     assert "limited by count -> out (job.py:7)" in out
     assert "prices are placeholders" in out
     assert "the cost of writing is not included" in out
+
+
+def test_a_plan_for_a_low_rate_shows_the_pauses_of_slots(tmp_path: Path) -> None:
+    file = tmp_path / "grouping.json"
+    file.write_bytes(encode_measurement(replace(grouping(), paced_phases=PACED)))
+    code, out, _ = plan(str(file), "--for", "20k/s")
+    assert code == 0
+    assert re.search(r"\d+% of a core, \d+% for pauses\n", out)
 
 
 def test_a_plan_with_other_quantities_is_next_to_it(measurement: str) -> None:

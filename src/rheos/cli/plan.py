@@ -18,7 +18,8 @@ from rheos.cli.terminal import report, say
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.durations import duration_ms, duration_text
 from rheos.ops.planning.assumptions import changed_plan, parse_changes
-from rheos.ops.planning.cost_model import CostModel, fit
+from rheos.ops.planning.cost_model import CostModel
+from rheos.ops.planning.fitting import fit
 from rheos.ops.planning.machines import (
     EXAMPLE,
     InstanceTable,
@@ -169,10 +170,11 @@ def _resources_table(plans: Mapping[str, CapacityPlan]) -> Table:
 def _resources(plan: CapacityPlan) -> dict[str, str]:
     """Return the rows of the table: a resource, and how much of it the plan needs."""
     timeout = plan.load.timeout_us
+    pauses = f", {plan.load.waking_us / 1e6:.0%} for pauses" if plan.load.waking_us else ""
     waiting = "full buffers only" if timeout is None else f"{timeout / 1000:g} ms"
     return {
         "slots": f"{plan.slots}{'' if plan.feasible else ' (not enough)'}",
-        "busiest slot": f"{plan.load.busy:.0%} of a core",
+        "busiest slot": f"{plan.load.busy:.0%} of a core{pauses}",
         "highest rate": f"{plan.max_rate:,.0f} rows/s" if isfinite(plan.max_rate) else "unlimited",
         "latency": f"{plan.latency_ms:,.0f} ms" if plan.latency_ms < inf else "grows without limit",
         "buffer timeout": waiting,
@@ -243,6 +245,7 @@ def _plan_object(answer: _Answer, plan: CapacityPlan) -> dict[str, Any]:
         "feasible": plan.feasible,
         "slots": plan.slots,
         "busy": plan.load.busy,
+        "busy_with_pauses": plan.load.waking_us / 1e6,
         "max_rate_per_s": plan.max_rate if isfinite(plan.max_rate) else None,
         "latency_ms": plan.latency_ms if isfinite(plan.latency_ms) else None,
         "buffer_timeout_us": plan.load.timeout_us,

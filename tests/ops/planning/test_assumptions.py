@@ -6,7 +6,7 @@ import pytest
 
 from rheos.core.errors import ConfigurationError
 from rheos.ops.planning.assumptions import changed_plan, parse_changes
-from rheos.ops.planning.cost_model import fit
+from rheos.ops.planning.fitting import fit
 from rheos.ops.planning.model import PlanTarget, plan_for
 from tests.ops.planning.samples import grouping
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.ops.planning.cost_model import channel_rows, fit, group_share
+from rheos.ops.planning.cost_model import channel_rows, group_share
+from rheos.ops.planning.fitting import fit
 from tests.ops.planning.samples import (
     BATCH_US,
     KEYED_US,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.ops.planning.cost_model import fit
+from rheos.ops.planning.fitting import fit
 from rheos.ops.planning.load import exchanges, hot_share, latency_ms, load_at, max_rate
 from tests.ops.planning.samples import CHAINS, grouping
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rheos.core.errors import ConfigurationError
-from rheos.ops.planning.cost_model import fit
+from rheos.ops.planning.fitting import fit
 from rheos.ops.planning.machines import EXAMPLE, Instance, load_instances, machines_for
 from rheos.ops.planning.model import PlanTarget, plan_with
 from tests.ops.planning.samples import grouping

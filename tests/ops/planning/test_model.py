@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.core.errors import ConfigurationError
-from rheos.ops.planning.cost_model import fit
+from rheos.ops.planning.fitting import fit
 from rheos.ops.planning.load import load_at
 from rheos.ops.planning.measurement import OperatorState, decode_measurement, encode_measurement
 from rheos.ops.planning.model import PlanTarget, plan_for, plan_with, state_bytes

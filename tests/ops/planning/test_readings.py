@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.protocol.readings import Reading
@@ -12,6 +14,7 @@ from rheos.ops.planning.measurement import ChainLoad, EdgeLoad
 from rheos.ops.planning.readings import (
     StateLifetime,
     busy_share,
+    elapsed_s,
     heaviest_share,
     phase_of,
     source_rows,
@@ -91,3 +94,9 @@ def test_state_of_sources_is_left_out_and_growth_is_per_row() -> None:
 def test_the_share_of_the_heaviest_key_is_a_bound_over_all_slots() -> None:
     assert heaviest_share(AFTER) == 25 / 100
     assert heaviest_share(BEFORE) is None
+
+
+def test_the_time_between_reports_of_slots_leaves_out_their_age() -> None:
+    early, late = (report({(f.REPORT_AGE, (slot,)): age for slot in "01"}) for age in (200.0, 50.0))
+    later = msgspec.structs.replace(late, at_ms=1000)
+    assert elapsed_s(early, later) == 1.15

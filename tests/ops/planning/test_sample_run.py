@@ -9,7 +9,7 @@ import pytest
 
 from rheos.api.overrides import Overrides
 from rheos.core.errors import RheosError
-from rheos.ops.planning.cost_model import fit
+from rheos.ops.planning.fitting import fit
 from rheos.ops.planning.model import PlanTarget, plan_for
 from rheos.ops.planning.sample_run import measure_sample
 

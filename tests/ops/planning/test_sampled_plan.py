@@ -13,7 +13,9 @@ from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import JobId
 from rheos.ops.planning.key_counts import COUNTED, HEAVIEST, KeyCounter
+from rheos.ops.planning.paced_source import PacedSource
 from rheos.ops.planning.sampled_plan import (
+    SourcePace,
     counted_edge,
     planned_chains,
     planned_edges,
@@ -61,6 +63,15 @@ def test_a_generator_has_no_rate() -> None:
     assert isinstance(source, GeneratorSource)
     assert source.rate_per_s is None
     assert source.fn == numbers.fn
+
+
+def test_sources_have_the_rates_of_a_slow_phase() -> None:
+    collection = plan()
+    paces = {str(each.id): SourcePace(100.0, 4) for each in collection.operators()}
+    source = sampled_plan(collection, paces=paces).operators()[0].spec.reads_from
+    assert isinstance(source, PacedSource)
+    assert source.rate_per_s == 25
+    assert len(run(sampled_plan(collection, paces=paces)).status.operators) == 4
 
 
 def test_the_plan_names_keyed_chains_and_exchanges() -> None:

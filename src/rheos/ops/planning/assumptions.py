@@ -11,7 +11,8 @@ import msgspec
 
 from rheos.core.errors import ConfigurationError
 from rheos.core.known_names import meant
-from rheos.ops.planning.cost_model import CostModel, fit
+from rheos.ops.planning.cost_model import CostModel
+from rheos.ops.planning.fitting import fit
 from rheos.ops.planning.key_curves import scaled
 from rheos.ops.planning.measurement import Measurement, OperatorState, Phase
 from rheos.ops.planning.model import CapacityPlan, PlanTarget, plan_for, plan_with

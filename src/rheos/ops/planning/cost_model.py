@@ -7,6 +7,8 @@ The processor time of a chain is the sum of four parts:
 
 The fixed cost of a batch is the reason why a row costs more in small batches. The fit minimises the
 squared relative error over all phases, with no cost below zero.
+
+A slot that waits for rows has a cost in addition (`WakingCost`). `fitting` fits both.
 """
 
 from __future__ import annotations
@@ -70,6 +72,34 @@ class EdgeCost:
 
 
 @dataclass(frozen=True)
+class WakingWork:
+    """Quantities that the cost of waiting and waking depends on, per second over all slots."""
+
+    polls: float
+    """Times at which a source is asked for rows after a pause."""
+    batches: float
+    """Batches that are sent. Each wakes its receiver."""
+    slots: float
+
+
+NO_PAUSES = WakingWork(0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class WakingCost:
+    """Processor time in µs of slots that wait for rows most of the time, in addition to the costs of
+    chains. After a pause, code and data are no longer in the caches of the processor."""
+
+    poll_us: float = 0.0
+    batch_us: float = 0.0
+    slot_us: float = 0.0
+    """Cost of a slot per second, also without any row, such as for reports of metrics."""
+
+    def us(self, work: WakingWork) -> float:
+        return self.poll_us * work.polls + self.batch_us * work.batches + self.slot_us * work.slots
+
+
+@dataclass(frozen=True)
 class CostModel:
     """The fitted costs of a job."""
 
@@ -78,10 +108,11 @@ class CostModel:
     edges: tuple[EdgeCost, ...]
     error: float
     """Relative error of the fit: the root mean square, over all phases, of the job's whole cost."""
+    waking: WakingCost = WakingCost()
 
 
-def fit(measurement: Measurement) -> CostModel:
-    """Return the costs that fit the phases of a measurement best."""
+def fit_full_load(measurement: Measurement) -> CostModel:
+    """Return the costs that fit the phases of a measurement at full load best, without `waking`."""
     phases = measurement.phases
     edges = tuple(_edge_cost(edge, phases) for edge in measurement.edges)
     chains = tuple(_chain_cost(chain, measurement) for chain in measurement.chains)
@@ -114,6 +145,25 @@ def remote_share(parallelism: int) -> float:
     return (parallelism - 1) / parallelism
 
 
+def nonnegative_costs(shares: npt.NDArray[np.float64]) -> list[float]:
+    """Return the costs, none below zero, whose parts of each phase's time sum up to nearly 1.
+
+    `shares` has a row for each phase, and a column for each kind of cost. Of two sets of costs that fit
+    equally well, the one with fewer kinds of cost is chosen.
+    """
+    count = shares.shape[1]
+    best, best_error = [0.0] * count, float("inf")
+    for size in range(1, min(count, len(shares)) + 1):
+        for columns in map(list, combinations(range(count), size)):
+            costs = np.linalg.lstsq(shares[:, columns], np.ones(len(shares)))[0]
+            error = float(np.square(shares[:, columns] @ costs - 1).sum())
+            if costs.min() >= 0 and error < best_error - 1e-12:
+                best, best_error = [0.0] * count, error
+                for column, cost in zip(columns, costs.tolist(), strict=True):
+                    best[column] = cost
+    return best
+
+
 # --- the fit ----------------------------------------------------------------------------------------
 
 
@@ -144,7 +194,7 @@ def _chain_cost(chain: CostedChain, measurement: Measurement) -> ChainCost:
             spent_us.append(load.cpu_us)
     costs = [0.0, 0.0, 0.0, 0.0]
     if spent_us:
-        costs = _fitted(np.array(features) / np.array(spent_us)[:, None])
+        costs = nonnegative_costs(np.array(features) / np.array(spent_us)[:, None])
     source_rows = sum(phase.source_rows for phase in measurement.phases)
     row_us, remote_us, batch_us, send_us = costs
     return ChainCost(chain, row_us, remote_us, batch_us, send_us, rows / source_rows)
@@ -164,25 +214,6 @@ def _work(phase: Phase, chain: CostedChain, edges: Sequence[ExchangedEdge]) -> C
         batches if inputs else rows / phase.batch_rows,
         sum(traffic[edge.id].batches for edge in outputs),
     )
-
-
-def _fitted(shares: npt.NDArray[np.float64]) -> list[float]:
-    """Return the costs, none below zero, whose parts of each phase's time sum up to nearly 1.
-
-    `shares` has a row for each phase, and a column for each kind of cost. Of two sets of costs that fit
-    equally well, the one with fewer kinds of cost is chosen.
-    """
-    count = shares.shape[1]
-    best, best_error = [0.0] * count, float("inf")
-    for size in range(1, min(count, len(shares)) + 1):
-        for columns in map(list, combinations(range(count), size)):
-            costs = np.linalg.lstsq(shares[:, columns], np.ones(len(shares)))[0]
-            error = float(np.square(shares[:, columns] @ costs - 1).sum())
-            if costs.min() >= 0 and error < best_error - 1e-12:
-                best, best_error = [0.0] * count, error
-                for column, cost in zip(columns, costs.tolist(), strict=True):
-                    best[column] = cost
-    return best
 
 
 def _phase_error(phase: Phase, chains: Sequence[ChainCost], edges: Sequence[ExchangedEdge]) -> float:

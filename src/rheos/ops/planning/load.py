@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil, inf
 
+from rheos.core.task.config import TaskConfig
 from rheos.ops.planning.cost_model import (
+    NO_PAUSES,
     ChainCost,
     ChainWork,
     CostModel,
     EdgeCost,
+    WakingWork,
     channel_rows,
     group_share,
     remote_share,
@@ -45,11 +48,15 @@ class JobLoad:
     """Rows of an element on each edge, by its id."""
     network_bytes_per_s: float = 0.0
     """Bytes per second that leave a slot for another one, over all slots."""
+    waking: WakingWork = NO_PAUSES
+    """Pauses of the slots. A slot that works all the time has fewer."""
+    waking_us: float = 0.0
+    """Processor time in µs per second of each slot for its pauses; part of `total_us`."""
 
     @property
     def busy(self) -> float:
         """Return the share of a core that the hottest slot uses. Above 1, the rate is impossible."""
-        return sum(self.chains.values()) / _CORE_US
+        return (sum(self.chains.values()) + self.waking_us) / _CORE_US
 
     @property
     def limiting_chain(self) -> int | None:
@@ -87,7 +94,12 @@ def load_at(model: CostModel, slots: int, rate: float, timeout_us: int | None) -
         us = _chain_us(model, chain, slots, rate, passed, elements, timeout_us)
         total += us
         hot[chain.chain.id] = us * hot_share(model, chain.chain, slots)
-    return JobLoad(slots, rate, hot, total, timeout_us, elements, network)
+    work = _waking_work(model, slots, rate, passed, elements, timeout_us)
+    # A slot pauses only while it is idle.
+    idle = max(0.0, 1 - total / slots / _CORE_US)
+    waking_us = min(model.waking.us(work) / slots, _CORE_US) * idle
+    total += waking_us * slots
+    return JobLoad(slots, rate, hot, total, timeout_us, elements, network, work, waking_us)
 
 
 def max_rate(model: CostModel, slots: int) -> float:
@@ -186,6 +198,28 @@ def _chain_us(
         batches = rows / channel_rows(1, model.measurement.batch_rows, per_slot, timeout_us)
     sent = sum(passed[edge.id] / elements[edge.id] for edge in outputs)
     return cost.us(ChainWork(rows, remote * remote_share(slots), batches, sent))
+
+
+def _waking_work(
+    model: CostModel,
+    slots: int,
+    rate: float,
+    passed: Mapping[int, float],
+    elements: Mapping[int, float],
+    timeout_us: int | None,
+) -> WakingWork:
+    """Return the pauses of all slots per second. Without a buffer timeout, slots do not pause."""
+    if timeout_us is None:
+        return NO_PAUSES
+    interval_us = TaskConfig(buffer_timeout_us=timeout_us).poll_interval_us(bounded=False)
+    targets = {cost.edge.target for cost in model.edges}
+    polls = 0.0
+    for cost in model.chains:
+        if cost.chain.id not in targets:
+            readers = _slots_of(cost.chain, slots)
+            polls += min(cost.rows_per_source_row * rate, readers * 1e6 / interval_us)
+    batches = sum(passed[id] / rows for id, rows in elements.items())
+    return WakingWork(polls, batches, slots)
 
 
 def _element_us(model: CostModel, load: JobLoad, cost: EdgeCost) -> float:

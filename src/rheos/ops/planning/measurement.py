@@ -64,7 +64,7 @@ class EdgeLoad(msgspec.Struct, frozen=True):
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """A part of the sample, at one parallelism and one maximum batch size, at full load."""
+    """A part of the sample, at one parallelism and one maximum batch size."""
 
     parallelism: int
     batch_rows: int
@@ -77,6 +77,8 @@ class Phase(msgspec.Struct, frozen=True):
     """Resident memory of a worker at the end, on average."""
     total_rows: float = 0.0
     """Rows that all sources emitted since the job's start, also before the phase was measured."""
+    cpu_us: float = 0.0
+    """Processor time in µs of all workers, also of those without work."""
 
 
 class KeyCurve(msgspec.Struct, frozen=True):
@@ -118,7 +120,10 @@ class Measurement(msgspec.Struct, frozen=True):
     chains: tuple[CostedChain, ...]
     edges: tuple[ExchangedEdge, ...]
     phases: tuple[Phase, ...]
+    """Phases at full load."""
     states: tuple[OperatorState, ...] = ()
+    paced_phases: tuple[Phase, ...] = ()
+    """Phases at a low rate, in which slots wait for rows most of the time."""
     key_curves: tuple[KeyCurve, ...] = ()
     """Numbers of keys of the keyed edges, as far as they were measured."""
     heaviest_key_share: float | None = None
@@ -183,7 +188,7 @@ def _problem(measurement: Measurement) -> str | None:
         return "a curve of keys has rows without keys"
     if any(edge.source not in chains or edge.target not in chains for edge in measurement.edges):
         return "an edge leads to an unknown chain"
-    for phase in measurement.phases:
+    for phase in (*measurement.phases, *measurement.paced_phases):
         if phase.source_rows <= 0 or phase.seconds <= 0:
             return "a phase has no rows"
         if phase.parallelism < 1 or phase.batch_rows < 1:

@@ -221,7 +221,7 @@ def _limit(model: CostModel, load: JobLoad) -> str:
     if id is None:
         return "no operator"
     chain = next(cost.chain for cost in model.chains if cost.chain.id == id)
-    part = load.chains[id] / sum(load.chains.values()) if load.busy else 0.0
+    part = load.chains[id] / (load.busy * 1e6) if load.busy else 0.0
     reason = "".join(f", {why}" for why in _reasons(model, load, id))
     return f"{chain.name} ({chain.site}): {part:.0%} of the busiest slot{reason}"
 

@@ -85,7 +85,18 @@ def phase_of(
         ),
         memory_bytes=total(after, f.MEMORY) / parallelism,
         total_rows=source_rows(after),
+        cpu_us=fsum(cpu.values()) * 1000,
     )
+
+
+def elapsed_s(before: MetricsReport, after: MetricsReport) -> float:
+    """Return the time in s between the reports of slots that two reports of the job contain, on
+    average. These are up to one interval older than the job's reports."""
+    newest, oldest = (
+        report.at_ms - fmean(values_of(report, f.REPORT_AGE).values() or [0.0])
+        for report in (after, before)
+    )
+    return (newest - oldest) / 1000
 
 
 def busy_share(before: MetricsReport | None, after: MetricsReport, seconds: float) -> float:

@@ -1,7 +1,8 @@
-"""Short runs of a job's program at full load, on this machine.
+"""Short runs of a job's program on this machine, at full load and at low rates.
 
 The last phase takes checkpoints, and measures state, memory and keys. The other phases take none. They
 differ in parallelism and batch size. So the fit can separate the costs of rows, exchange and batches.
+In three of them, the sources are slow, which shows the cost of a slot that waits for rows.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from rheos.ops.planning.memory import worker_memory
 from rheos.ops.planning.readings import (
     StateLifetime,
     busy_share,
+    elapsed_s,
     heaviest_share,
     key_curves,
     phase_of,
@@ -38,7 +40,7 @@ from rheos.ops.planning.readings import (
     total,
     values_of,
 )
-from rheos.ops.planning.sampled_plan import planned_chains, planned_edges, sampled_plan
+from rheos.ops.planning.sampled_plan import SourcePace, planned_chains, planned_edges, sampled_plan
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.job_handle import JobHandle
 
@@ -49,6 +51,10 @@ _SMALL_BATCH_RATIO = 16
 _LEAST_BATCH_ROWS = 256
 _SLOTS = (4, 2, 1)
 """Numbers of slots in the sample."""
+_PACED = ((4, 20_000.0), (2, 20_000.0), (4, 40.0))
+"""Numbers of slots and rows per second of the phases with slow sources."""
+_PACED_SHARE = 0.1
+"""Maximum rate of these phases, relative to the rate at full load with as many slots."""
 _STATE_SLOTS = 2
 """Number of slots with which state is measured."""
 _CHECKPOINT_MS = 2_000
@@ -62,6 +68,9 @@ _START_WITHIN_S = 120.0
 _POLL_S = 0.1
 _WARM_UP = 0.3
 """Share of a phase that is not measured, while functions are compiled and caches fill."""
+_PACED_WARM_UP_S = 1.5
+"""The same time of a phase with slow sources. It has few batches, so this takes longer."""
+_LEAST_PACED_S = 3.0
 _STATE_PHASE = 0.3
 """Share of the sample that measures state."""
 _MIB = 2**20
@@ -111,7 +120,7 @@ def measure_sample(
         file: The program.
         arguments: Its arguments.
         settings: Settings of the command.
-        seconds: Duration of all phases.
+        seconds: Duration of all phases. Those with slow sources have at least 3 s each.
         progress: Function that is called with the current phase.
 
     Raises:
@@ -126,7 +135,7 @@ def measure_sample(
     cells = [(slots, batch_rows) for slots in _SLOTS]
     cells.append((_SLOTS[0], small_rows))
     # The largest number of slots is first, so that all runs share one Spark context.
-    each_s = seconds * (1 - _STATE_PHASE) / len(cells)
+    each_s = seconds * (1 - _STATE_PHASE) / (len(cells) + len(_PACED))
     phases: list[Phase] = []
     splits: list[dict[str, int]] = []
     busy: list[float] = []
@@ -136,6 +145,17 @@ def measure_sample(
         phases.append(phase_of(reports.first, reports.last, slots, rows, reports.seconds))
         busy.append(busy_share(reports.first, reports.last, reports.seconds))
         splits.append(_splits(reports.last))
+    paced: list[Phase] = []
+    fixed = _fixed(splits)
+    for slots, rate in _PACED if job.config.task.buffer_timeout_us is not None else ():
+        full = next(phase for phase in phases if phase.parallelism == slots)
+        lower = min(rate, full.source_rows / full.seconds * _PACED_SHARE)
+        progress(f"measuring waiting with {slots} slots at {lower:,.0f} rows/s")
+        slow = _paced(programs[slots], full, lower, fixed)
+        reports = _run(slow, max(each_s, _LEAST_PACED_S), warm_up_s=_PACED_WARM_UP_S)
+        if reports.first is not None and source_rows(reports.last) > source_rows(reports.first):
+            elapsed = elapsed_s(reports.first, reports.last)
+            paced.append(phase_of(reports.first, reports.last, slots, batch_rows, elapsed))
     progress(f"measuring state and keys with {_STATE_SLOTS} slots")
     state_s = seconds * _STATE_PHASE
     stateful = _run(_stateful(job, state_s), state_s, _CHECKPOINTS)
@@ -144,7 +164,7 @@ def measure_sample(
             f"a phase of the sample read fewer than {_FEW_ROWS:,} rows, which is too few to measure",
             hint="pass a program whose sources have more rows, or measure for longer: --sample 2m",
         )
-    measurement = _measurement(job, stateful, phases, _fixed(splits))
+    measurement = _measurement(job, stateful, phases, paced, fixed)
     return Sample(measurement, tuple(_notes(stateful, busy)))
 
 
@@ -192,6 +212,22 @@ def _stateless(program: _Program, batch_rows: int) -> _Program:
     )
 
 
+def _paced(program: _Program, full: Phase, rate: float, splits: Mapping[str, int]) -> _Program:
+    """Return the program with slow sources. Each has the same share of the rows as at full load."""
+    rows = {load.chain: load.rows for load in full.chains}
+    targets = {edge.target for edge in program.plan.edges}
+    heads = {str(each.operators[0].id): each.id for each in program.plan.chains}
+    paces = {
+        head: SourcePace(
+            rate * rows[chain] / full.source_rows, splits.get(head, program.plan.parallelism)
+        )
+        for head, chain in heads.items()
+        if chain not in targets and rows[chain]
+    }
+    stateless = _stateless(program, program.config.task.batch_rows)
+    return replace(stateless, plan=sampled_plan(program.plan, paces=paces))
+
+
 def _sampled_config(config: JobConfig) -> JobConfig:
     """Return the configuration of a job that shares nothing with the real one."""
     return replace(
@@ -211,9 +247,12 @@ def _sampled_config(config: JobConfig) -> JobConfig:
     )
 
 
-def _run(program: _Program, seconds: float, checkpoints: int = 0) -> _Reports:
-    """Run a phase, and cancel it. A job that ends earlier is measured from its beginning. A phase with
-    fewer than `checkpoints` completed checkpoints lasts up to 10 s longer."""
+def _run(program: _Program, seconds: float, checkpoints: int = 0, warm_up_s: float = 0.0) -> _Reports:
+    """Run a phase, and cancel it. A job that ends earlier is measured from its beginning.
+
+    A phase with fewer than `checkpoints` completed checkpoints lasts up to 10 s longer. Its first part
+    is not measured: a share of `seconds`, or `warm_up_s` if that is longer.
+    """
     from rheos.runtimes.continuous.runtime import ContinuousRuntime
 
     job = ContinuousRuntime().submit(program.plan, program.config)
@@ -222,7 +261,7 @@ def _run(program: _Program, seconds: float, checkpoints: int = 0) -> _Reports:
         last = job.metrics()
         first: MetricsReport | None = None
         by_checkpoint: dict[float, MetricsReport] = {}
-        warm_s = began_s + seconds * _WARM_UP
+        warm_s = began_s + max(seconds * _WARM_UP, warm_up_s)
         measured_s = began_s
         while not job.status().state.is_over:
             now_s = time.monotonic()
@@ -276,7 +315,11 @@ def _wait_for_rows(job: JobHandle) -> float:
 
 
 def _measurement(
-    job: _Program, stateful: _Reports, phases: Sequence[Phase], splits: dict[str, int]
+    job: _Program,
+    stateful: _Reports,
+    phases: Sequence[Phase],
+    paced: Sequence[Phase],
+    splits: dict[str, int],
 ) -> Measurement:
     config = job.config
     late = stateful.late or stateful.last
@@ -291,6 +334,7 @@ def _measurement(
         chains=planned_chains(job.plan, splits),
         edges=planned_edges(job.plan),
         phases=tuple(phases),
+        paced_phases=tuple(paced),
         states=states,
         key_curves=curves,
         heaviest_key_share=heaviest_share(stateful.last),

@@ -32,23 +32,40 @@ from rheos.core.protocol import wire
 from rheos.core.protocol.ids import OperatorId
 from rheos.ops.planning.key_counts import KeyCountSpec
 from rheos.ops.planning.measurement import CostedChain, ExchangedEdge
+from rheos.ops.planning.paced_source import PacedSource
 
 _COUNTER = "key-count-"
 
 
-def sampled_plan(plan: PhysicalPlan, *, counts_keys: bool = False) -> PhysicalPlan:
+@dataclass(frozen=True)
+class SourcePace:
+    """The rate of a source in a sample."""
+
+    rate_per_s: float
+    """Rows per second of all splits."""
+    splits: int
+    """Number of splits that emit rows at the same time."""
+
+
+def sampled_plan(
+    plan: PhysicalPlan, *, counts_keys: bool = False, paces: Mapping[str, SourcePace] | None = None
+) -> PhysicalPlan:
     """Return the plan that the sample runs.
 
     Args:
         plan: The job's plan.
         counts_keys: Whether operators are added that count the keys of keyed edges.
+        paces: Rates of the sources, by the id of the operator. All others are read without a limit.
 
     Raises:
         ConfigurationError: only one reader may use a source, or an operator acts on another system.
             The error has the line of the source or operator.
     """
     refuse_outside_effects(plan, "a sample")
-    chains = [replace(chain, operators=tuple(map(_sampled, chain.operators))) for chain in plan.chains]
+    chains = [
+        replace(chain, operators=tuple(_sampled(each, paces or {}) for each in chain.operators))
+        for chain in plan.chains
+    ]
     if counts_keys:
         keyed = {edge.id: edge for edge in plan.edges if edge.exchange is Exchange.HASH and edge.keys}
         chains = [_with_counters(chain, keyed) for chain in chains]
@@ -102,16 +119,17 @@ def _frame_bytes(schema: pa.Schema) -> float:
 # --- sources and sinks ------------------------------------------------------------------------------
 
 
-def _sampled(planned: PlannedOperator) -> PlannedOperator:
+def _sampled(planned: PlannedOperator, paces: Mapping[str, SourcePace]) -> PlannedOperator:
     spec = planned.spec
     if isinstance(spec, SinkSpec):
         return replace(planned, spec=replace(spec, sink=BlackholeSink()))
     if isinstance(spec, SourceSpec):
-        return replace(planned, spec=replace(spec, source=_readable(spec.source, planned)))
+        source = _readable(spec.source, planned, paces.get(str(planned.id)))
+        return replace(planned, spec=replace(spec, source=source))
     return planned
 
 
-def _readable(source: Source, planned: PlannedOperator) -> Source:
+def _readable(source: Source, planned: PlannedOperator, pace: SourcePace | None) -> Source:
     if (why := capabilities.reads_alone(source)) is not None:
         raise ConfigurationError(
             f"{source.describe()} cannot be read for a sample: {why}",
@@ -119,8 +137,9 @@ def _readable(source: Source, planned: PlannedOperator) -> Source:
         ).located(site=planned.site, operator=planned.name)
     unpaced = capabilities.unpaced(source)
     if isinstance(unpaced, GeneratorSource):
-        return replace(unpaced, rate_per_s=None)
-    return _SilentSource(unpaced) if isinstance(unpaced, capabilities.SharesClient) else unpaced
+        return replace(unpaced, rate_per_s=None if pace is None else pace.rate_per_s)
+    silent = _SilentSource(unpaced) if isinstance(unpaced, capabilities.SharesClient) else unpaced
+    return silent if pace is None else PacedSource(silent, pace.rate_per_s / pace.splits)
 
 
 @dataclass(frozen=True, eq=False)
