@@ -32,6 +32,7 @@ from rheos.core.operators.contract import Operator, OperatorSpec
 from rheos.core.operators.filter_function import FilterFunctionSpec
 from rheos.core.operators.form_choice import ENOUGH_ROWS
 from rheos.core.operators.map import MapSpec
+from rheos.core.operators.process import ProcessSpec
 from rheos.core.operators.reduce import ReduceSpec
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ports import Immediate
@@ -78,6 +79,26 @@ def dollars(cents: int, share: float) -> float:
     return cents * share / 100 if cents > 50 else 0.0
 
 
+class Total(rh.KeyedProcessFunction):
+    """Emits the sum of a user's sales so far."""
+
+    cents: Any = rh.ValueState(int, default=0)
+
+    def process_element(self, sale: Sale, ctx: rh.KeyedContext) -> Iterator[Priced]:
+        self.cents.value += sale.cents
+        yield Priced(sale.user, self.cents.value / 100, sale.city)
+
+
+class TotalOfCity(rh.KeyedProcessFunction):
+    """Emits the sum of a user's sales in a city so far."""
+
+    cents: Any = rh.MapState(str, int)
+
+    def process_element(self, sale: Sale, ctx: rh.KeyedContext) -> Iterator[Priced]:
+        self.cents[sale.city] = self.cents.get(sale.city, 0) + sale.cents
+        yield Priced(sale.user, self.cents[sale.city] / 100, sale.city)
+
+
 Bare = Callable[[Batch], object]
 
 
@@ -109,6 +130,35 @@ def bare_reduce() -> Bare:
         return [pa.array([getattr(each, name) for each in made]) for name in names]
 
     return reduced
+
+
+def bare_total() -> Bare:
+    state: dict[int, int] = {}
+
+    def totals(batch: Batch) -> object:
+        made = []
+        for sale in records(batch):
+            state[sale.user] = state.get(sale.user, 0) + sale.cents
+            made.append(Priced(sale.user, state[sale.user] / 100, sale.city))
+        return columns(made)
+
+    return totals
+
+
+def bare_total_of_city() -> Bare:
+    state: dict[int, dict[str, int]] = {}
+
+    def totals(batch: Batch) -> object:
+        made = []
+        for sale in records(batch):
+            of = state.get(sale.user)
+            if of is None:
+                of = state[sale.user] = {}
+            of[sale.city] = of.get(sale.city, 0) + sale.cents
+            made.append(Priced(sale.user, of[sale.city] / 100, sale.city))
+        return columns(made)
+
+    return totals
 
 
 def bare_flat_map(batch: Batch) -> object:
@@ -155,6 +205,16 @@ KINDS = {
         lambda env, sales: sales.key_by("user").reduce(larger).collect("found"),
         ReduceSpec,
         bare_reduce,
+    ),
+    "keyed process": Kind(
+        lambda env, sales: sales.key_by("user").process(Total()).collect("found"),
+        ProcessSpec,
+        bare_total,
+    ),
+    "keyed process with a map": Kind(
+        lambda env, sales: sales.key_by("user").process(TotalOfCity()).collect("found"),
+        ProcessSpec,
+        bare_total_of_city,
     ),
     "SQL function": Kind(add_call, CallSpec, lambda: bare_call),
 }

@@ -308,7 +308,7 @@ class Drawing:
 
 
 class ListDrawing(Drawing):
-    """Generator of the source of a function with lists."""
+    """Generator of the source of a function with lists and maps."""
 
     head = (
         HEAD
@@ -316,12 +316,36 @@ class ListDrawing(Drawing):
     p = rh.ListState(int)
     q = rh.ListState(str)
     r = rh.ListState(float)
+    c = rh.MapState(str, int)
+    d = rh.MapState(int, float, ttl="6ms")
+    u = rh.MapState(int, str, ttl=rh.TimeToLive("9ms", renewed_on="read_and_write"))
 """
     )
 
     def statement(self, depth: int, indent: str) -> None:
         rng, e = self.rng, self.expression
-        match rng.randrange(9):
+        match rng.randrange(14):
+            case 9:
+                self.lines.append(f"{indent}self.c[{e('str', 1)}[:2]] = {e('int', 1)}")
+                self.lines.append(f"{indent}self.n.value += self.c.get({e('str', 1)}[:2], 3)")
+            case 10:
+                self.lines.append(f"{indent}self.d[{e('int', 1)} % 5] = {e('float', 1)}")
+                self.lines.append(f"{indent}self.z.value = self.d.get({e('int', 1)} % 5) or 0.5")
+            case 11:
+                self.lines.append(f"{indent}self.u[{e('int', 1)} % 5] = {e('str', 1)}[:5]")
+                self.lines.append(f"{indent}self.w.value = self.u.get({e('int', 1)} % 5, 'none')")
+            case 12:
+                name = rng.choice("du")
+                self.lines += [
+                    f"{indent}item = {e('int', 1)} % 5",
+                    f"{indent}if item in self.{name}:",
+                    f"{indent}    del self.{name}[item]",
+                    f"{indent}    self.c['again'] = len(self.c)",
+                    f"{indent}    self.c['again'] += 1",
+                ]
+            case 13:
+                self.lines.append(f"{indent}if {e('bool', 2)}:")
+                self.lines.append(f"{indent}    self.{rng.choice('ccdu')}.clear()")
             case 0:
                 self.lines.append(f"{indent}self.p.append({e('int', 1)} % 1009)")
             case 1:

@@ -381,7 +381,7 @@ def test_marked_functions_are_compiled() -> None:
         rh.compiled(Count())  # type: ignore[call-overload]
     with pytest.raises(ProgramError, match="fallback='guess' is not known"):
         rh.compiled(fallback="guess")  # type: ignore[call-overload]
-    mapped = type("Mapped", (Everything,), {"count": rh.MapState(str, int)})
+    mapped = type("Mapped", (Everything,), {"count": rh.MapState(float, int)})
     with pytest.raises(ProgramError, match="but a compiled function supports only"):
         replay(example(compiled_of(mapped)(), 1))
 

@@ -10,12 +10,13 @@ import pytest
 
 import rheos as rh
 from rheos.core.errors import UserFunctionError
-from rheos.core.graph.state import ListState
+from rheos.core.graph.state import ListState, MapState
 from rheos.core.operators import form_choice
 from rheos.core.protocol.types import schema_of
 from rheos.core.state.columnar.list_column import ListColumn
+from rheos.core.state.columnar.map_column import MapColumn, places_of
 from rheos.core.state.columnar.string_codes import StringCodes
-from rheos.core.state.memory_tables import MemoryListTable
+from rheos.core.state.memory_tables import MemoryListTable, MemoryMapTable
 from rheos.testing.harness import OperatorExample, ReplayMode, replay
 from tests.core.operators.drawn_functions import (
     Drawn,
@@ -86,6 +87,48 @@ def test_a_marked_function_has_lists(way: ReplayMode, monkeypatch: pytest.Monkey
     assert outcome(compiled_of(Recent)(), 5, way) == outcome(Recent(), 5, way)
 
 
+class Mapped(rh.KeyedProcessFunction):
+    """Function with a sample of everything that can be done with a map."""
+
+    side_outputs = {"side": Side}
+    seen: Any = rh.MapState(str, int)
+    marks: Any = rh.MapState(int, float, ttl=rh.TimeToLive("7ms", renewed_on="read_and_write"))
+
+    def process_element(self, row: Drawn, ctx: rh.KeyedContext) -> Any:
+        for turn in range(row.a % 5):
+            self.marks[row.a * turn % 7] = row.k
+        word = row.s if row.f else row.t
+        if word is not None:
+            self.seen[word] = self.seen.get(word, 0) + 1
+        if row.a % 2 and row.s in self.seen:
+            del self.seen[row.s]
+            if row.f:
+                self.seen[row.s] = 2
+                self.seen[row.s] += len(self.seen)
+        mark = self.marks.get(row.b) or 0.5
+        yield Given(row.k, len(self.seen), mark, row.b in self.marks, row.s, row.b, row.t)
+        ctx.timers.register(ctx.timestamp + 4)
+
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Any:
+        if timestamp % 5 == 0:
+            self.seen.clear()
+        self.seen["timer"] = timestamp
+        yield Given(ctx.key, len(self.seen), 0.5, 1 in self.marks, "", None, None)
+
+
+@pytest.mark.parametrize("way", [TOGETHER, RESCALED], ids=lambda way: way.name)
+def test_maps_have_the_same_results(way: ReplayMode, forms: Forms) -> None:  # noqa: F811
+    plain = interpreted(partial(outcome, Mapped(), 5, way))
+    assert len(plain["out"]) > 90
+    assert outcome(Mapped(), 5, way) == plain
+    assert forms.taken > forms.returned == 0
+
+
+def test_a_marked_function_has_maps_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(form_choice, "ENOUGH_ROWS", 1 << 40)
+    assert outcome(compiled_of(Mapped)(), 5, ON_DISK) == outcome(Mapped(), 5, ON_DISK)
+
+
 def larger(a: int, b: int) -> int:
     if a > b:
         return a
@@ -152,7 +195,11 @@ ERROR = "row.at // (row.at - 99)"
     [(LARGE, TOGETHER), (LARGE, RESCALED), (LARGE, ON_DISK), (ERROR, TOGETHER), (ERROR, RESCALED)],
 )
 def test_a_failing_call_leaves_no_trace(element: str, way: ReplayMode, forms: Forms) -> None:  # noqa: F811
-    cls = class_of(FAILING.format(element=element), "<failing>")
+    check_failing(class_of(FAILING.format(element=element), "<failing>"), way, forms)
+
+
+def check_failing(cls: Any, way: ReplayMode, forms: Forms) -> None:  # noqa: F811
+    """Check that a function, one of whose compiled calls fails, has the results of Python."""
 
     def found() -> Any:
         given = OperatorExample(
@@ -189,10 +236,11 @@ def test_random_functions_have_the_same_results(seed: int, forms: Forms) -> None
             "rh.ListState(int, ttl=rh.TimeToLive('1h', time='processing_time'))",
             "is a list with a time to live",
         ),
-        ("rh.MapState(str, int)", "is a MapState, but a compiled function supports only"),
+        ("rh.MapState(float, int)", "is a map of float to int, but a compiled function supports only"),
+        ("rh.MapState(str, Given)", "is a map of str to Given, but a compiled function supports only"),
     ],
 )
-def test_explain_names_lists_that_are_not_compiled(declared: str, what: str) -> None:
+def test_explain_names_state_that_is_not_compiled(declared: str, what: str) -> None:
     text = FAILING.format(element="1").replace("rh.ListState(int)", declared, 1)
     env = rh.Environment(1)
     rows = env.from_source(rh.collection(drawn_rows(1, 3), schema=Drawn))
@@ -200,6 +248,65 @@ def test_explain_names_lists_that_are_not_compiled(declared: str, what: str) -> 
     shown = next(part for part in env.explain().splitlines() if "takes Drawn" in part)
     assert "; interpreted: <refused>:3: state 'kept' " in shown
     assert what in shown
+
+
+MAPS = """
+class Function(rh.KeyedProcessFunction):
+    seen = rh.MapState(str, int, ttl="9ms")
+    kept = rh.MapState(int, int)
+
+    def process_element(self, row: Drawn, ctx):
+        self.seen[row.s] = self.seen.get(row.s, 0) + 1
+        self.kept[row.at % 7] = {element}
+        if row.at % 4 == 0 and row.at % 3 in self.kept:
+            del self.kept[row.at % 3]
+        kept = self.kept.get(row.at % 5, 1) % 1009
+        yield Given(row.k, kept, row.x, row.f, row.s, len(self.kept), None)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("element", [LARGE, ERROR])
+@pytest.mark.parametrize("way", [TOGETHER, RESCALED], ids=lambda way: way.name)
+def test_a_failing_call_leaves_no_trace_in_maps(element: str, way: ReplayMode, forms: Forms) -> None:  # noqa: F811
+    check_failing(class_of(MAPS.format(element=element), "<failing>"), way, forms)
+
+
+def test_a_column_stores_the_changes_of_maps() -> None:
+    table = MemoryMapTable("seen", str, int)
+    declared: MapState[str, int] = MapState(str, int)
+    declared.name = "seen"
+    table.enter("a").update(one=1, two=2, three=3)
+    table.enter("b").update(one=4)
+    column = MapColumn(declared, StringCodes(), table, None)
+    column.grow(3)
+    column.load(["b", "a", "c"], 0)
+    assert column.lengths[:3].tolist() == [1, 3, 0]
+
+    def number(slot: int, item: str) -> int:
+        mask = len(column.index) - 1
+        at = int(places_of(np.array([slot]), np.array([column.texts.code(item)]))[0]) & mask
+        while (entry := int(column.index[at]) - 1) >= 0:
+            if column.owners[entry] == slot and column.texts.text(column.items[entry]) == item:
+                return entry
+            at = (at + 1) & mask
+        return -1
+
+    assert [number(1, item) for item in ("one", "two", "three", "four")] == [1, 2, 3, -1]
+    column.values[number(1, "two")] = 20
+    column.present[number(1, "one")] = False
+    column.versions[0] += 1
+    column.items[4], column.owners[4], column.born[4] = column.texts.code("new"), 0, 1
+    column.values[4], column.present[4], column.changed[[1, 2, 4]] = 5, True, True
+    column.counts[:] = 5, 4
+    column.journal[:4] = 2, 1, ~0, 4
+    assert column.store(["b", "a", "c"]) == ["a", "a", "b", "b"]
+    assert table.values == {"a": {"two": 20, "three": 3}, "b": {"new": 5}}
+    assert table.changed == {"a": {"one", "two"}, "b": {"one", "new"}}
+    assert not column.changed.any()
+    column.keep(np.array([1], np.int32), np.array([0], np.int32))
+    assert (column.counts[0], column.lengths[0], column.values[:2].tolist()) == (2, 2, [20, 3])
+    assert [number(0, item) for item in ("one", "two", "three")] == [-1, 0, 1]
 
 
 def test_a_column_stores_what_was_appended() -> None:

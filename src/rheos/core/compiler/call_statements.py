@@ -40,6 +40,10 @@ class CallStatements:
                 if elements is not None:
                     self.expressions.lists.clear(elements)
                     return
+                mapped = self.scope.map_state(of)
+                if mapped is not None:
+                    self.expressions.maps.clear(mapped)
+                    return
                 declared = self.scope.state(of)
                 if declared is not None and self.expressions.records.is_stored(declared):
                     self.expressions.records.clear_state(declared)

@@ -14,6 +14,7 @@ from rheos.core.compiler.comprehension_writer import REDUCTIONS, ComprehensionWr
 from rheos.core.compiler.condition_writer import Conditions
 from rheos.core.compiler.constants import MISSING, constant_of
 from rheos.core.compiler.list_writer import ListWriter
+from rheos.core.compiler.map_writer import MapWriter
 from rheos.core.compiler.moment_writer import MomentWriter
 from rheos.core.compiler.name_resolver import NameResolver
 from rheos.core.compiler.operator_writer import NATIVE, Operators
@@ -45,6 +46,7 @@ class CallWriter:
         moments: MomentWriter,
         comprehensions: ComprehensionWriter,
         lists: ListWriter,
+        maps: MapWriter,
         value: Callable[[ast.expr], Value],
         sources: dict[str, MethodText],
     ) -> None:
@@ -61,6 +63,7 @@ class CallWriter:
         self.moments = moments
         self.comprehensions = comprehensions
         self.lists = lists
+        self.maps = maps
         self.value = value
         self._sources = sources
         self._active: list[FunctionType] = []
@@ -85,6 +88,9 @@ class CallWriter:
             return moment
         match node:
             case ast.Call(func=ast.Attribute(value=of, attr="get"), args=[_] | [_, _], keywords=[]):
+                mapped = self.scope.map_state(of)
+                if mapped is not None:
+                    return self.maps.get(mapped, node.args, node)
                 return self.tables.get(of, node.args, node)
         called = self.names.object(node.func)
         match node:
@@ -92,6 +98,9 @@ class CallWriter:
                 declared = self.scope.list_state(of)
                 if declared is not None:
                     return self.lists.length(declared)
+                mapped = self.scope.map_state(of)
+                if mapped is not None:
+                    return self.maps.length(mapped, node.lineno)
         own = self.user_function(node)
         if own is not None:
             return self._inlined(own[0], node, is_method=own[1])

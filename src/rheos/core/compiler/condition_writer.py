@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable
 
 from rheos.core.compiler.constants import members_of
+from rheos.core.compiler.map_writer import MapWriter
 from rheos.core.compiler.operator_writer import Operators
 from rheos.core.compiler.python_expressions import PythonExpressions
 from rheos.core.compiler.record_values import new_record, write_record
@@ -26,6 +27,7 @@ class Conditions:
         operators: Operators,
         python: PythonExpressions,
         tables: ConstantTables,
+        maps: MapWriter,
         value: Callable[[ast.expr], Value],
     ) -> None:
         self.out = out
@@ -33,6 +35,7 @@ class Conditions:
         self.operators = operators
         self.python = python
         self.tables = tables
+        self.maps = maps
         self.value = value
 
     def truth(self, node: ast.expr) -> str:
@@ -166,9 +169,13 @@ class Conditions:
         return found
 
     def _member(self, left: Value, op: ast.cmpop, of: ast.expr, node: ast.Compare) -> str:
+        negated = "" if isinstance(op, ast.In) else "not "
+        declared = self.scope.map_state(of)
+        if declared is not None:
+            return negated + self.maps.contains(declared, left, node.lineno)
         if not self.tables.has(of):
             made = self.python.member(left, of, node.lineno)
             if made is not None:
-                return f"{'' if isinstance(op, ast.In) else 'not '}{made.code}"
+                return f"{negated}{made.code}"
         _, found = self.tables.find(left, of, node.lineno, members_of)
-        return f"{'' if isinstance(op, ast.In) else 'not '}({found} >= 0)"
+        return f"{negated}({found} >= 0)"

@@ -13,6 +13,7 @@ from rheos.core.compiler.comprehension_writer import ComprehensionWriter
 from rheos.core.compiler.condition_writer import Conditions
 from rheos.core.compiler.constants import MISSING, SurroundingNames, constant_of
 from rheos.core.compiler.list_writer import ListWriter
+from rheos.core.compiler.map_writer import MapWriter
 from rheos.core.compiler.moment_writer import MomentWriter
 from rheos.core.compiler.name_resolver import NameResolver
 from rheos.core.compiler.operator_writer import Operators
@@ -47,8 +48,9 @@ class Expressions:
         self.records = RecordWriter(writer, scope, self.value)
         self.moments = MomentWriter(writer, scope, self.names, self.operators, self.value)
         self.lists = ListWriter(writer, scope, self.value)
+        self.maps = MapWriter(writer, scope, self.value)
         self.conditions = Conditions(
-            writer, scope, self.operators, self.python, self.tables, self.value
+            writer, scope, self.operators, self.python, self.tables, self.maps, self.value
         )
         self.comprehensions = ComprehensionWriter(
             writer, scope, self.operators, self.conditions, self.value, self.items
@@ -65,6 +67,7 @@ class Expressions:
             self.moments,
             self.comprehensions,
             self.lists,
+            self.maps,
             self.value,
             sources,
         )
@@ -139,6 +142,9 @@ class Expressions:
         of_key = self.scope.key_part(self.out, node)
         if of_key is not None:
             return of_key
+        declared = self.scope.map_state(node.value)
+        if declared is not None:
+            return self.maps.item(declared, node)
         if self.tables.has(node.value):
             return self.tables.item(node)
         return self.python.item(node)

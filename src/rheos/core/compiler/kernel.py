@@ -37,8 +37,8 @@ FIXED = ("start", "stop", "watermark", "now", "until", "failed", "result", "slot
 """Parameters of every loop, in order."""
 
 _WRITTEN = (
-    "state", "present", "changed", "stamps", "numbers", "floats", "remembered", "list", "kept",
-    "chosen",
+    "state", "present", "changed", "stamps", "numbers", "floats", "remembered", "list", "map",
+    "kept", "chosen",
 )  # fmt: skip
 """Sources of the arrays that a loop changes."""
 
@@ -64,8 +64,8 @@ class Loop:
     """Operations that Python evaluates, by number."""
     timer_changes: int
     timers_grow: bool
-    lists: Sequence[str]
-    """Parameters with elements of lists, which may grow. The loop returns them after the columns."""
+    replaced: Sequence[str]
+    """Parameters of lists and maps, which may grow. The loop returns them after the columns."""
     read_lists: frozenset[str]
     """States that are lists which the loop reads."""
 
@@ -231,7 +231,7 @@ def _loop(
         writer.operations,
         writer.timer_changes,
         writer.timers_grow,
-        sorted(writer.lists),
+        sorted(writer.replaced),
         frozenset(writer.read_lists),
     )
     return replace(loop, text="\n".join(_wrap_in_loop(form.role, writer, scope, loop)) + "\n")
@@ -294,7 +294,7 @@ def _wrap_in_loop(role: Role, writer: Writer, scope: MethodScope, loop: Loop) ->
         counts = ["i", "timers", *(f"o{output.number}" for output in loop.outputs)]
         for at, name in enumerate(counts):
             head.write(f"result[{at}] = {name}")
-        grown = [*loop.grown(), *loop.lists]
+        grown = [*loop.grown(), *loop.replaced]
         head.write(f"return ({', '.join(grown)},)" if grown else "return 0")
     return head.lines
 
@@ -326,12 +326,13 @@ def _compiled(loop: Loop, folder: str | None) -> Any:
     import numpy as np
     from numba import types as nb
 
-    from rheos.core.compiler import arithmetic, list_calls, python_calls
+    from rheos.core.compiler import arithmetic, list_calls, map_calls, python_calls
 
     around: dict[str, Any] = {
         **arithmetic.NAMES,
         **python_calls.NAMES,
         **list_calls.NAMES,
+        **map_calls.NAMES,
         "__name__": arithmetic.__name__,  # A module that can be imported when the code is read again.
         "latest": (1 << 63) - 1,
         "int64": np.int64,
@@ -342,7 +343,8 @@ def _compiled(loop: Loop, folder: str | None) -> Any:
     }
     file = f"<compiled {loop.role} of {loop.file}>"
     if folder is not None:
-        calls = "".join(map(inspect.getsource, (arithmetic, python_calls, list_calls)))
+        parts = (arithmetic, python_calls, list_calls, map_calls)
+        calls = "".join(map(inspect.getsource, parts))
         file = _source_file(loop, folder, calls)
     exec(compile(loop.text, file, "exec"), around)
 

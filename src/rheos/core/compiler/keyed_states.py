@@ -11,6 +11,7 @@ from rheos.core.compiler.record_values import check_stored
 from rheos.core.errors import ProgramError
 from rheos.core.graph.state import (
     ListState,
+    MapState,
     ReducingState,
     StateDeclaration,
     ValueState,
@@ -18,16 +19,18 @@ from rheos.core.graph.state import (
 )
 from rheos.core.state.columnar.column import check_column
 from rheos.core.state.columnar.list_column import check_list
+from rheos.core.state.columnar.map_column import check_map
 
 _WHAT = "a compiled function"
 
 
 @dataclass(frozen=True)
 class KeyedStates:
-    """The keyed state of a function, by name. Compiled code may use `values` and `lists`."""
+    """The keyed state of a function, by name. Compiled code may use `values`, `lists` and `maps`."""
 
     values: Mapping[str, ValueState[Any]]
     lists: Mapping[str, ListState[Any]]
+    maps: Mapping[str, MapState[Any, Any]]
     reducers: Mapping[str, Any]
     """For each of `values` that is a ReducingState, the function that combines two values."""
     others: Mapping[str, ProgramError]
@@ -43,6 +46,7 @@ def keyed_states(function: object) -> KeyedStates:
     """Return the keyed state that a function declares."""
     values: dict[str, ValueState[Any]] = {}
     lists: dict[str, ListState[Any]] = {}
+    maps: dict[str, MapState[Any, Any]] = {}
     reducers: dict[str, Any] = {}
     others: dict[str, ProgramError] = {}
     for name, declared in keyed_declarations(function).items():
@@ -54,12 +58,14 @@ def keyed_states(function: object) -> KeyedStates:
             continue
         if isinstance(kept, ListState):
             lists[name] = kept
+        elif isinstance(kept, MapState):
+            maps[name] = kept
         else:
             assert isinstance(kept, ValueState)
             values[name] = kept
         if isinstance(declared, ReducingState):
             reducers[name] = declared.reduce
-    return KeyedStates(values, lists, reducers, others)
+    return KeyedStates(values, lists, maps, reducers, others)
 
 
 def reducer_name(state: str) -> str:
@@ -80,6 +86,8 @@ def _check(declared: StateDeclaration, *, is_combined: bool) -> None:
     match declared:
         case ListState():
             check_list(declared, _WHAT)
+        case MapState():
+            check_map(declared, _WHAT)
         case ValueState() if is_combined and dataclasses.is_dataclass(declared.type):
             raise ProgramError(
                 f"state {declared.name!r} combines dataclasses, which {_WHAT} does not support",

@@ -35,7 +35,7 @@ class ListWriter:
         ]
         arrays.append(self._array(declared, "changed", "bool"))
         self.out.write(f"{arrays[0]} = append_element({', '.join(arrays)}, slot, {code})")
-        self.out.lists.add(arrays[0])
+        self.out.replaced.add(arrays[0])
 
     def clear(self, declared: ListState[Any]) -> None:
         """Write `clear`."""

@@ -33,7 +33,7 @@ from rheos.core.compiler.values import (
     kind_of_column,
 )
 from rheos.core.compiler.writer import Parameter, Writer
-from rheos.core.graph.state import BroadcastState, ListState, ValueState
+from rheos.core.graph.state import BroadcastState, ListState, MapState, ValueState
 from rheos.core.protocol.annotations import hints_of, without_none
 
 Role = Literal["rows", "timers"]
@@ -272,6 +272,14 @@ class MethodScope:
                 return self._states.lists.get(name)
         return None
 
+    def map_state(self, node: ast.expr) -> MapState[Any, Any] | None:
+        """Return the map that `self.name` refers to; None if it is not a map."""
+        match node:
+            case ast.Attribute(value=ast.Name(id=of), attr=name) if of == self._self:
+                self._states.check(name)
+                return self._states.maps.get(name)
+        return None
+
     def broadcast_state(self, node: ast.expr) -> BroadcastState[Any, Any] | None:
         """Return the broadcast state that `self.name` refers to; None if it is not broadcast state."""
         match node:
@@ -373,7 +381,8 @@ class MethodScope:
     def of_instance(self, name: str) -> Any:
         """Return an attribute of the function object; MISSING if it does not exist."""
         self._states.check(name)
-        is_state = name in self.states or name in self._states.lists or name in self._broadcast
+        known = (self.states, self._states.lists, self._states.maps, self._broadcast)
+        is_state = any(name in each for each in known)
         return MISSING if is_state else attribute_of(self.instance, name)
 
     # --- tables ---------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def _stamps(out: Writer, declared: ValueState[Any]) -> str:
     return out.parameter(f"e_{declared.name}", Parameter("stamps", declared.name, "int"))
 
 
-def _call_time(out: Writer, ttl: TimeToLive) -> str:
+def call_time(out: Writer, ttl: TimeToLive) -> str:
     """Return the time of the call, by the clock of the time to live."""
     if ttl.time == "processing_time":
         return "now"
@@ -96,7 +96,7 @@ def _call_time(out: Writer, ttl: TimeToLive) -> str:
 def _expire(out: Writer, declared: ValueState[Any], ttl: TimeToLive) -> None:
     """Write code that clears the state if it has expired, and renews it if a read does that."""
     present, stamps = _arrays(out, declared)[1], _stamps(out, declared)
-    now = _call_time(out, ttl)
+    now = call_time(out, ttl)
     with out.block(f"if {present}[slot] and {stamps}[slot] <= {now} - {ttl.ms}:"):
         clear_state(out, declared)
     if ttl.renewed_on == "read_and_write":
@@ -105,5 +105,5 @@ def _expire(out: Writer, declared: ValueState[Any], ttl: TimeToLive) -> None:
 
 
 def _renew(out: Writer, declared: ValueState[Any], ttl: TimeToLive) -> None:
-    out.write(f"{_stamps(out, declared)}[slot] = {_call_time(out, ttl)}")
+    out.write(f"{_stamps(out, declared)}[slot] = {call_time(out, ttl)}")
     out.write(f"{_arrays(out, declared)[2]}[slot] = True")

@@ -142,6 +142,10 @@ class Statements:
                 return True
             case ast.Assert(test=test, msg=message):
                 self._assert(test, message, node.lineno)
+            case ast.Delete(targets=[ast.Subscript(value=of) as target]) if (
+                mapped := self.scope.map_state(of)
+            ) is not None:
+                self.expressions.maps.delete(mapped, target)
             case ast.Break() | ast.Continue():
                 self.out.write("break" if isinstance(node, ast.Break) else "continue")
                 return True
@@ -198,6 +202,11 @@ class Statements:
                     return
                 if declared is not None:
                     write_state(self.out, declared, value, line)
+                    return
+            case ast.Subscript(value=of, slice=item):
+                mapped = self.scope.map_state(of)
+                if mapped is not None:
+                    self.expressions.maps.put(mapped, item, value)
                     return
         if self.expressions.records.set_field(target, value):
             return

@@ -16,6 +16,7 @@ from rheos.core.compiler.constants import (
     table_of,
     unchanged,
 )
+from rheos.core.compiler.map_writer import value_or_default
 from rheos.core.compiler.name_resolver import NameResolver
 from rheos.core.compiler.record_values import kinds_of, new_record, write_record
 from rheos.core.compiler.scope import MethodScope
@@ -215,19 +216,7 @@ class ConstantTables:
             return self._record_or(value, arguments[1:], found, node)
         value = self.value_at(table, found)
         default = self._value(arguments[1]) if len(arguments) > 1 else NONE
-        if default.kind not in ("none", value.kind):
-            raise CannotCompile(
-                f"{ast.unparse(node)} is {value.shown} or {default.shown}, but a compiled value "
-                "has only one type",
-                node.lineno,
-            )
-        name = value.code
-        if default.kind != "none":
-            name = self.out.held(f"{value.code} if {found} >= 0 else {default.code}")
-        if not (value.null or default.null):
-            return Value(value.kind, name)
-        null = self.out.held(f"{value.null or 'False'} if {found} >= 0 else {default.null or 'False'}")
-        return Value(value.kind, name, null)
+        return value_or_default(self.out, value, default, f"{found} >= 0", node)
 
     def _record_or(self, value: Value, default: list[ast.expr], found: str, node: ast.Call) -> Value:
         """Return the dataclass that dict.get returns: that at the position, or the default."""

@@ -21,13 +21,13 @@ class Parameter:
 
     source: Literal[
         "column", "nulls", "key", "state", "present", "changed", "stamps", "times", "table",
-        "broadcast", "list", "numbers", "floats", "remembered", "kept", "chosen",
+        "broadcast", "list", "map", "numbers", "floats", "remembered", "kept", "chosen",
     ]  # fmt: skip
     name: str
     kind: Kind
     table: Table | None = None
     part: str = ""
-    """Name of the array, of those of a table or of a list."""
+    """Name of the array, of those of a table, a list or a map."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class Writer:
         """Number of loops of the method that contain the current place."""
         self.timers_grow = False
         """Whether a call may execute one of them more than once."""
-        self.lists: set[str] = set()
-        """Names of the arrays of elements of lists to which the code appends."""
+        self.replaced: set[str] = set()
+        """Names of the arrays of lists and maps that the code replaces by larger ones."""
         self.read_lists: set[str] = set()
         """States that are lists which the code reads."""
         self._depth = 0

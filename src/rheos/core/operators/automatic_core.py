@@ -84,6 +84,8 @@ class TentativeCore(CompiledCore):
             raise NeedsPython(self._next) from error
 
     def _copy_state(self, slots: Slots) -> tuple[Slots, list[list[npt.NDArray[Any]]]]:
+        # Changes of maps by earlier calls are stored, so that those of this one can be dropped.
+        self.state.store_maps()
         return slots, [[part[slots] for part in column.arrays()] for column in self._columns()]
 
     def _put_back(self, before: tuple[Slots, list[list[npt.NDArray[Any]]]]) -> None:
@@ -91,6 +93,7 @@ class TentativeCore(CompiledCore):
         for column, parts in zip(self._columns(), kept, strict=True):
             for part, values in zip(column.arrays(), parts, strict=True):
                 part[slots] = values
+        self.state.drop_maps()
 
     def _columns(self) -> list[StateColumn | ListColumn]:
         return [*self.state.columns.values(), *self.state.lists.values()]
@@ -145,8 +148,10 @@ class AutomaticCore(ProcessCore):
             self._take_over(code)
         return self._compiled
 
-    def _write(self) -> CompiledCode:
-        return code_of(self.function, self._methods, typing_of(self.ctx, self._spec))
+    def _write(self) -> CompiledCode | None:
+        code = code_of(self.function, self._methods, typing_of(self.ctx, self._spec))
+        # Compiled code would read whole maps from the disk, and Python reads single entries.
+        return code if all(self.backend.map_table(name).in_memory for name in code.maps()) else None
 
     def _take_over(self, code: CompiledCode) -> None:
         """Continue in the compiled form, unless a value of the state does not allow it."""

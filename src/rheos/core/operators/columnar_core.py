@@ -88,6 +88,7 @@ class ColumnarCore(ProcessCore):
         self.watermark_ms = MIN_TIMESTAMP_MS
         states = keyed_states(spec.fn)
         values, lists = states.values.values(), states.lists.values()
+        maps = states.maps.values()
         if python is None:
             self.codec = KeyCodec(port.schema, port.keys, port.keyed_at)
             self.scope = KeyScope(ctx.clock)
@@ -95,7 +96,7 @@ class ColumnarCore(ProcessCore):
             self.timers = self.backend.timers(event_time=TS in port.schema.names)
             # Subtasks that share a process must not share the user's object.
             self.function = copy.deepcopy(spec.fn)
-            self.state = columnar_state(values, self.codec, self.backend, texts, lists)
+            self.state = columnar_state(values, self.codec, self.backend, texts, lists, maps)
             # No call uses these, but they stay in checkpoints.
             for name in states.others:
                 handle_of(keyed_declarations(spec.fn)[name], self.backend)
@@ -104,7 +105,7 @@ class ColumnarCore(ProcessCore):
             self.timers, self.function = python.timers, python.function
             self.watermark_ms = python.watermark_ms
             self.state = moved_state(
-                values, self.codec, self.backend, texts, lists, read_lists=read_lists
+                values, self.codec, self.backend, texts, lists, maps, read_lists=read_lists
             )
         self.codecs = [self.codec]
         self._expires_by_event_time = self.state.goes_by_event_time()

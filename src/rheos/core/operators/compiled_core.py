@@ -61,7 +61,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,6 +81,8 @@ from rheos.core.operators.records import HiddenColumns, Stamps
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch, visible
 from rheos.core.protocol.types import rows_of
 from rheos.core.state.columnar.expiring import ExpiringColumn
+from rheos.core.state.columnar.list_column import ListColumn
+from rheos.core.state.columnar.map_column import MapColumn
 from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.slots import Slots
 
@@ -259,11 +261,9 @@ class _KeyedInputs(LoopInputs):
                 return self._core.state.column(parameter.name).present
             case "changed":
                 return self._core.state.column(parameter.name).changed
-            case "list":
-                elements: npt.NDArray[Any] = getattr(
-                    self._core.state.lists[parameter.name], parameter.part
-                )
-                return elements
+            case "list" | "map":
+                array: npt.NDArray[Any] = getattr(self._collection(parameter), parameter.part)
+                return array
             case "stamps":
                 column = self._core.state.column(parameter.name)
                 assert isinstance(column, ExpiringColumn)
@@ -277,5 +277,12 @@ class _KeyedInputs(LoopInputs):
                 return self.numpy(self._keys[int(parameter.name)], parameter.kind)
         return super().of(parameter, python)
 
-    def put_list(self, name: str, elements: npt.NDArray[Any]) -> None:
-        self._core.state.lists[name].values = elements
+    def replace(self, parameter: Parameter, array: npt.NDArray[Any]) -> None:
+        setattr(self._collection(parameter), parameter.part, array)
+
+    def _collection(self, parameter: Parameter) -> ListColumn | MapColumn:
+        state = self._core.state
+        of: Mapping[str, ListColumn | MapColumn] = (
+            state.lists if parameter.source == "list" else state.maps
+        )
+        return of[parameter.name]

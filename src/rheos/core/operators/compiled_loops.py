@@ -46,6 +46,11 @@ class CompiledCode:
         """Return the states that are lists which a loop reads."""
         return frozenset().union(*(loop.read_lists for loop in self.loops.values()))
 
+    def maps(self) -> frozenset[str]:
+        """Return the states that are maps which a loop uses."""
+        parameters = (each for loop in self.loops.values() for each in loop.parameters.values())
+        return frozenset(each.name for each in parameters if each.source == "map")
+
     def holds(self) -> bool:
         """Return whether everything that the function reads from outside still has the values that were
         compiled into the loops."""
@@ -97,9 +102,9 @@ class LoopInputs:
                 return self.numpy(self._batch.column(parameter.name), parameter.kind)
         raise AssertionError(f"a loop of this kind reads no {parameter.source}")
 
-    def put_list(self, name: str, elements: npt.NDArray[Any]) -> None:
-        """Take the array of the elements of lists, to which a loop has appended."""
-        raise AssertionError(f"a loop of this kind has no list {name}")
+    def replace(self, parameter: Parameter, array: npt.NDArray[Any]) -> None:
+        """Take an array of lists or maps, which a loop has replaced by a larger one."""
+        raise AssertionError(f"a loop of this kind has no {parameter.source} {parameter.name}")
 
     def numpy(self, column: pa.Array, kind: Kind) -> npt.NDArray[Any]:
         """Return the values of a column in the representation that loops have for this kind."""
@@ -182,11 +187,11 @@ class RunningLoop:
             *given,
             *self._made.values(),
         )
-        lists, columns = self.loop.lists, len(self._grown)
+        columns = len(self._grown)
         if self._grown:
             self._made.update(zip(self._grown, filled, strict=False))
-        for place, name in enumerate(lists):
-            inputs.put_list(self.loop.parameters[name].name, filled[columns + place])
+        for place, name in enumerate(self.loop.replaced):
+            inputs.replace(self.loop.parameters[name], filled[columns + place])
         return self._made
 
     def failure(self, ctx: OperatorContext, record: Any, key: Any = None) -> RheosError:

@@ -71,6 +71,10 @@ class KeyedStateBackend(ABC):
         """Return the store of a dict per key, for these types of keys and values. Entries expire."""
 
     @abstractmethod
+    def map_table(self, name: str) -> MapStore:
+        """Return the store that `maps` returned for this name."""
+
+    @abstractmethod
     def timers(self, *, event_time: bool) -> TimerService:
         """Return the subtask's timers, which are state, too. The operator calls it at most once, before
         `restore`."""

@@ -71,6 +71,11 @@ class MemoryBackend(KeyedStateBackend):
     def maps(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> MemoryMapTable:
         return self.keep(name, MemoryMapTable(name, key, value, expiry))
 
+    def map_table(self, name: str) -> MemoryMapTable:
+        table = self._tables[name]
+        assert isinstance(table, MemoryMapTable)
+        return table
+
     def keep(self, name: str, table: T) -> T:
         """Include a table of the caller in snapshots and restores, in place of that of the same name.
         Call it when `values` is called."""

@@ -22,18 +22,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.errors import UnrestorableError
-from rheos.core.graph.state import ListState, ValueState
+from rheos.core.graph.state import ListState, MapState, ValueState
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.columnar.column import StateColumn
 from rheos.core.state.columnar.column_table import ColumnTable
 from rheos.core.state.columnar.expiring import ExpiringColumn, ExpiringTable
 from rheos.core.state.columnar.keys import SlotKeys
 from rheos.core.state.columnar.list_column import ListColumn
+from rheos.core.state.columnar.map_column import MapColumn
 from rheos.core.state.columnar.record_column import RecordColumn
 from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.expiry import Expiry
 from rheos.core.state.keys import Key, KeyCodec
 from rheos.core.state.kinds.list import list_store
+from rheos.core.state.kinds.map import map_store
 from rheos.core.state.memory import MemoryBackend
 from rheos.core.state.memory_tables import MemoryValueTable
 from rheos.core.state.scope import KeyScope
@@ -53,13 +55,16 @@ class ColumnarState(ABC):
         texts: StringCodes,
         backend: KeyedStateBackend,
         lists: Mapping[str, ListColumn],
+        maps: Mapping[str, MapColumn],
     ) -> None:
         self.texts = texts
         self.keys = SlotKeys(codec)
         self.columns = {each.name: _column(each, texts, backend.scope) for each in declared}
         self.lists = lists
+        self.maps = maps
+        self._copied: list[ListColumn | MapColumn] = [*lists.values(), *maps.values()]
         self._loaded = 0
-        """Number of slots whose lists were copied."""
+        """Number of slots whose lists and maps were copied."""
         self._backend = backend
         texts.fix()
         self._scratch = np.empty(0, np.intp)
@@ -67,6 +72,7 @@ class ColumnarState(ABC):
     def goes_by_event_time(self) -> bool:
         """Return whether a value expires by event time, so that the event times of calls are needed."""
         expiries = [column.expiry for column in self.columns.values()]
+        expiries += [map.expiry for map in self.maps.values()]
         return any(expiry is not None and expiry.goes_by_event_time for expiry in expiries)
 
     def column(self, name: str) -> StateColumn:
@@ -101,7 +107,7 @@ class ColumnarState(ABC):
         size = len(self.keys)
         for column in self.columns.values():
             column.grow(size)
-        for each in self.lists.values():
+        for each in self._copied:
             each.grow(size)
         self._entered(rows, first, size)
 
@@ -120,36 +126,57 @@ class ColumnarState(ABC):
     def forget(self) -> None:
         """Forget all keys. The backend must forget them, too."""
         self.keys.forget()
-        self._forget_lists()
+        self._forget_copies()
 
-    def _load_lists(self, end: int) -> None:
-        """Copy the lists of the keys of new slots, which are before `end`."""
+    def store_maps(self) -> None:
+        """Store the changes of maps."""
+        for each in self.maps.values():
+            self._backend.check_limits(each.store(self.keys.listed()))
+
+    def drop_maps(self) -> None:
+        """Drop the changes of maps that are not stored. The state is not used any more, except that it
+        is given back."""
+        for each in self.maps.values():
+            each.reset()
+            each.grow(len(self.keys))
+
+    def _load_copies(self, end: int) -> None:
+        """Copy the lists and maps of the keys of new slots, which are before `end`."""
         begin, self._loaded = self._loaded, end
-        if self.lists and begin < end:
+        if self._copied and begin < end:
             keys = self.keys.listed()[begin:end]
-            for each in self.lists.values():
+            for each in self._copied:
                 each.load(keys, begin)
 
-    def _forget_lists(self) -> None:
+    def _forget_copies(self) -> None:
         self._loaded = 0
-        for each in self.lists.values():
+        for each in self._copied:
             each.reset()
 
-    def _store_lists(self) -> None:
-        """Store the changes of lists."""
+    def _store_copies(self) -> None:
+        """Store the changes of lists and maps."""
         for each in self.lists.values():
             self._backend.check_limits(each.store(self.keys.listed()))
+        self.store_maps()
 
     def _sweep_texts(self) -> None:
         if not self.texts.too_many():
             return
+        for each in self.maps.values():
+            each.compact()
+        parts = [(each, part) for each in self.maps.values() for part in each.text_parts()]
         held: list[StateColumn | ListColumn] = [
             each for each in self.lists.values() if each.type is str
         ]
         held += [text for column in self.columns.values() for text in column.text_columns()]
-        codes = self.texts.keep([column.values for column in held])
-        for column, new in zip(held, codes, strict=True):
-            column.values = new
+        arrays = [column.values for column in held] + [getattr(each, part) for each, part in parts]
+        codes = iter(self.texts.keep(arrays))
+        for column in held:
+            column.values = next(codes)
+        for map, part in parts:
+            setattr(map, part, next(codes))
+        for map in self.maps.values():
+            map.compact()
 
 
 class MemoryColumns(ColumnarState):
@@ -162,8 +189,9 @@ class MemoryColumns(ColumnarState):
         texts: StringCodes,
         backend: MemoryBackend,
         lists: Mapping[str, ListColumn],
+        maps: Mapping[str, MapColumn],
     ) -> None:
-        super().__init__(declared, codec, texts, backend, lists)
+        super().__init__(declared, codec, texts, backend, lists, maps)
         self._memory = backend
         self._enough = _FEW_KEYS
         """Number of keys at which unused ones are released."""
@@ -173,10 +201,10 @@ class MemoryColumns(ColumnarState):
     def _entered(self, rows: int, first: int, size: int) -> None:
         # New slots already have the defaults.
         self._memory.sweep(rows)
-        self._load_lists(size)
+        self._load_copies(size)
 
     def leave(self) -> None:
-        self._store_lists()
+        self._store_copies()
         if len(self.keys) >= self._enough:
             self._release_slots()
         self._sweep_texts()
@@ -189,13 +217,16 @@ class MemoryColumns(ColumnarState):
             # Slots move: a running sweep would miss those that move to slots it has passed.
             column.clear_gone(slice(0, size))
             used |= column.present[:size] | column.changed[:size]
+        for map in self.maps.values():
+            map.compact()
+            used |= map.lengths[:size] > 0  # Maps may be large, so they are not copied again.
         left = np.flatnonzero(used).astype(np.int32)
         self._enough = max(_FEW_KEYS, 2 * len(left))
         if size >= self._enough:
             moved = self.keys.keep(left)
             for column in self.columns.values():
                 column.keep(left, moved)
-            for each in self.lists.values():
+            for each in self._copied:
                 each.keep(left, moved)
             self._loaded = len(left)
 
@@ -211,8 +242,9 @@ class MovedColumns(MemoryColumns):
         backend: MemoryBackend,
         tables: Mapping[str, MemoryValueTable],
         lists: Mapping[str, ListColumn],
+        maps: Mapping[str, MapColumn],
     ) -> None:
-        super().__init__(declared, codec, texts, backend, lists)
+        super().__init__(declared, codec, texts, backend, lists, maps)
         self._before = tables
         try:
             self._columns = {
@@ -244,10 +276,11 @@ class BackedColumns(ColumnarState):
         texts: StringCodes,
         backend: KeyedStateBackend,
         lists: Mapping[str, ListColumn],
+        maps: Mapping[str, MapColumn],
         stores: Mapping[str, ValueStore] | None = None,
     ) -> None:
         """Create the columns. `stores` has the backend's stores of values, if they exist already."""
-        super().__init__(declared, codec, texts, backend, lists)
+        super().__init__(declared, codec, texts, backend, lists, maps)
         self._stores: Mapping[str, ValueStore] = stores or {
             name: backend.values(name, column.type, column.expiry)
             for name, column in self.columns.items()
@@ -260,7 +293,7 @@ class BackedColumns(ColumnarState):
             self._backend.prepare(keys[begin:end])
             for name, store in self._stores.items():
                 self._read(self.columns[name], store, keys[begin:end], begin)
-            self._load_lists(end)
+            self._load_copies(end)
 
     def _read(self, column: StateColumn, store: ValueStore, keys: Sequence[Key], begin: int) -> None:
         there, found = [], []
@@ -274,7 +307,7 @@ class BackedColumns(ColumnarState):
         column.load(np.array(there, np.int32), found)
 
     def leave(self) -> None:
-        self._store_lists()
+        self._store_copies()
         keys, size = self.keys.listed(), len(self.keys)
         for name, store in self._stores.items():
             column = self.columns[name]
@@ -288,7 +321,7 @@ class BackedColumns(ColumnarState):
                 else:
                     store.remove(keys[slot])
             column.reset()
-        self._forget_lists()
+        self._forget_copies()
         self.keys.forget()
         self._sweep_texts()
 
@@ -301,6 +334,10 @@ def _column(declared: ValueState[Any], texts: StringCodes, scope: KeyScope) -> S
     return ExpiringColumn(declared, texts, Expiry(declared.ttl, scope))
 
 
+def _expiry_of(declared: MapState[Any, Any], backend: KeyedStateBackend) -> Expiry | None:
+    return None if declared.ttl is None else Expiry(declared.ttl, backend.scope)
+
+
 def _table_class(column: StateColumn) -> type[ColumnTable]:
     return ExpiringTable if isinstance(column, ExpiringColumn) else ColumnTable
 
@@ -311,15 +348,20 @@ def columnar_state(
     backend: KeyedStateBackend,
     texts: StringCodes | None = None,
     lists: Iterable[ListState[Any]] = (),
+    maps: Iterable[MapState[Any, Any]] = (),
 ) -> ColumnarState:
-    """Return the state of a function's declarations, which `check_column` has accepted, and of its
-    `lists`, which `check_list` has accepted. Called before the backend is restored. `texts` has the
-    strings whose codes the caller relies on."""
+    """Return the state of a function's declarations, which `check_column` has accepted, of its `lists`
+    and of its `maps`, which `check_list` and `check_map` have accepted. Called before the backend is
+    restored. `texts` has the strings whose codes the caller relies on."""
     texts = StringCodes() if texts is None else texts
     columns = {each.name: ListColumn(each, texts, list_store(each, backend)) for each in lists}
+    found = {}
+    for each in maps:
+        expiry = _expiry_of(each, backend)
+        found[each.name] = MapColumn(each, texts, map_store(each, backend, expiry), expiry)
     if isinstance(backend, MemoryBackend):
-        return MemoryColumns(declared, codec, texts, backend, columns)
-    return BackedColumns(declared, codec, texts, backend, columns)
+        return MemoryColumns(declared, codec, texts, backend, columns, found)
+    return BackedColumns(declared, codec, texts, backend, columns, found)
 
 
 def moved_state(
@@ -328,6 +370,7 @@ def moved_state(
     backend: KeyedStateBackend,
     texts: StringCodes | None = None,
     lists: Iterable[ListState[Any]] = (),
+    maps: Iterable[MapState[Any, Any]] = (),
     *,
     read_lists: Collection[str] = (),
 ) -> ColumnarState:
@@ -341,8 +384,12 @@ def moved_state(
         )
         for each in lists
     }
+    found = {
+        each.name: MapColumn(each, texts, backend.map_table(each.name), _expiry_of(each, backend))
+        for each in maps
+    }
     if isinstance(backend, MemoryBackend):
         tables = {each.name: backend.value_table(each.name) for each in known}
-        return MovedColumns(known, codec, texts, backend, tables, columns)
+        return MovedColumns(known, codec, texts, backend, tables, columns, found)
     stores = {each.name: backend.value_table(each.name) for each in known}
-    return BackedColumns(known, codec, texts, backend, columns, stores)
+    return BackedColumns(known, codec, texts, backend, columns, found, stores)

@@ -152,6 +152,15 @@ class InMemoryMapHandle(MapHandle):
         return item in self._values.get(self._scope.key, ())
 
 
+def map_store(
+    declared: MapState[Any, Any], stores: KeyedStateBackend, expiry: Expiry | None
+) -> MapStore:
+    """Return the store of a declaration, whose size is limited."""
+    store = stores.maps(declared.name, declared.key_type, declared.value_type, expiry)
+    stores.watch(store, stores.scope.limit(KeyContents.ENTRIES))
+    return store
+
+
 class MapKind(DeclaredKind[MapState[Any, Any]]):
     holds = StatePurpose.MAP
 
@@ -161,9 +170,7 @@ class MapKind(DeclaredKind[MapState[Any, Any]]):
     def handle(
         self, declared: MapState[Any, Any], stores: KeyedStateBackend, expiry: Expiry | None
     ) -> MapHandle | ExpiringMapHandle:
-        scope = stores.scope
-        store = stores.maps(declared.name, declared.key_type, declared.value_type, expiry)
-        stores.watch(store, scope.limit(KeyContents.ENTRIES))
+        scope, store = stores.scope, map_store(declared, stores, expiry)
         if expiry is not None:
             return ExpiringMapHandle(store, scope, expiry)
         return (InMemoryMapHandle if store.in_memory else MapHandle)(store, scope)

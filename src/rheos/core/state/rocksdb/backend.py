@@ -98,6 +98,11 @@ class RocksDbBackend(KeyedStateBackend):
     def maps(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> RocksMapTable:
         return self._keep(RocksMapTable(name, key, value, self._places, expiry))
 
+    def map_table(self, name: str) -> RocksMapTable:
+        table = self._tables[name]
+        assert isinstance(table, RocksMapTable)
+        return table
+
     def _keep(self, table: T) -> T:
         self._tables[table.name] = table
         if table.expiry is not None:
