@@ -26,6 +26,7 @@ from rheos.core.protocol.plain_values import plain_value
 from rheos.core.protocol.types import TypeMismatch, arrow_type, is_immutable, without_none
 from rheos.core.safe_strings import message_of, named_error
 from rheos.core.safe_strings import shown as value_text
+from rheos.core.state.binary_columns import BinaryColumn, binary_column
 from rheos.core.state.keys import Key
 
 _EXACT = (int, float, str, bytes, bool)
@@ -137,6 +138,10 @@ class ValueCodec:
                 self._encode_one(value, key)
             raise
         return encoded
+
+    def encode_column(self, values: Sequence[Any], keys: Sequence[Key]) -> BinaryColumn:
+        """Return the values as bytes in a binary column. Raise StateAccessError as `encode` does."""
+        return binary_column(len(values), lambda some: self.encode(values[some], keys[some]))
 
     def _check_decimals(self, values: Sequence[Any], keys: Sequence[Key], field: pa.Field) -> None:
         try:

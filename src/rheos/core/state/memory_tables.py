@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from rheos.core.protocol.snapshots import PartMode
+from rheos.core.state.binary_columns import BinaryColumn
 from rheos.core.state.codec import ValueCodec
 from rheos.core.state.expiry import PIECE, Expiry
 from rheos.core.state.keys import Key, KeyCodec
@@ -21,10 +22,10 @@ from rheos.core.state.parts import (
     PLACE,
     DeltaChain,
     Entries,
+    Selection,
     StoredValues,
     restore_values,
     restored_rows,
-    stored_values,
 )
 from rheos.core.state.stamps import list_codec, value_codec
 from rheos.core.state.stores import ABSENT
@@ -107,19 +108,24 @@ def _encoded_later(
 ) -> StoredValues:
     """Return a function that encodes values. Values that may change are encoded now."""
     if not fixed:
-        return stored_values(_encoded(codec, values, keys))
+        encoded = _encoded(codec, values, keys)
+        return lambda positions: encoded.take(pa.array(positions, pa.int64()))
+    # Only errors read the keys.
     return lambda positions: _encoded(
-        codec, [values[at] for at in positions], [keys[at] for at in positions]
+        codec, [values[at] for at in positions], Selection(keys, positions)
     )
 
 
-def _encoded(codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key]) -> list[bytes | None]:
+def _encoded(codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key]) -> BinaryColumn:
     # By identity: some values cannot be compared, such as NumPy arrays.
     if all(value is not DELETED for value in values):
-        return list(codec.encode(values, keys))
-    there = [(value, key) for value, key in zip(values, keys, strict=True) if value is not DELETED]
-    encoded = iter(codec.encode([value for value, _ in there], [key for _, key in there]))
-    return [None if value is DELETED else next(encoded) for value in values]
+        return codec.encode_column(values, keys)
+    there = [at for at, value in enumerate(values) if value is not DELETED]
+    encoded = codec.encode_column([values[at] for at in there], Selection(keys, there))
+    rows: list[int | None] = [None] * len(values)
+    for row, at in enumerate(there):
+        rows[at] = row
+    return encoded.take(pa.array(rows, pa.int64()))
 
 
 class MemoryValueTable(StateTable):

@@ -23,6 +23,7 @@ from rheos.core.protocol.snapshots import (
     StateKind,
     WrittenChain,
 )
+from rheos.core.state.binary_columns import BinaryColumn, binary_column, chunks_of
 from rheos.core.state.key_groups import key_groups
 from rheos.core.state.keys import Key, KeyCodec
 
@@ -54,8 +55,8 @@ DELETED: Any = object()
 
 N = TypeVar("N")
 
-StoredValues: TypeAlias = Callable[[Sequence[int]], Sequence[bytes | None]]
-"""Function that returns the values of some entries as bytes. Their positions are passed."""
+StoredValues: TypeAlias = Callable[[Sequence[int]], BinaryColumn]
+"""Function that returns the values of some entries as a binary column. Their positions are passed."""
 
 
 class Entries(NamedTuple):
@@ -68,7 +69,23 @@ class Entries(NamedTuple):
 
 def stored_values(values: Sequence[bytes | None]) -> StoredValues:
     """Return the function for values that are already encoded."""
-    return lambda positions: [values[at] for at in positions]
+    return lambda positions: pa.array([values[at] for at in positions], pa.binary())
+
+
+class Selection(Sequence[Any]):
+    """Items of a sequence at some positions, which are read when they are needed."""
+
+    def __init__(self, items: Sequence[Any], positions: Sequence[int]) -> None:
+        self._items = items
+        self._positions = positions
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return Selection(self._items, self._positions[at])
+        return self._items[self._positions[at]]
 
 
 class DeltaChain:
@@ -166,20 +183,21 @@ def row_tables(
 ) -> pa.Table | Iterator[pa.Table]:
     """Return the entries in the order and with the columns of a part, in tables of `PIECE_BYTES`."""
     groups = codec.groups(entries.keys, max_parallelism)
-    encoded = [codec.encode(key) for key in entries.keys]
+    keys, encode = entries.keys, codec.encode
+    encoded = binary_column(len(keys), lambda some: [encode(key) for key in keys[some]])
     places = pa.table([groups, encoded, entries.namespaces], schema=pa.schema([*ROWS][:3]))
     order = pc.sort_indices(places, [(name, "ascending") for name in places.column_names])
     positions = order.to_pylist()
     # Keys are in the order of their hashes, so the first ones are a fair sample.
     first = entries.values(positions[:_SAMPLE_ROWS])
-    size_bytes = sum(len(value) for value in first if value is not None)
-    row_bytes = (size_bytes + places.nbytes * len(first) / max(len(encoded), 1)) / max(len(first), 1)
+    row_bytes = (first.nbytes + places.nbytes * len(first) / max(len(keys), 1)) / max(len(first), 1)
     rows = max(_SAMPLE_ROWS, int(PIECE_BYTES // max(row_bytes, 1)))
 
     def table(begin: int) -> pa.Table:
-        known = first if begin == 0 else []
-        more = entries.values(positions[begin + len(known) : begin + rows])
-        values = pa.array([*known, *more], pa.binary())
+        known = len(first) if begin == 0 else 0
+        values = entries.values(positions[begin + known : begin + rows])
+        if known:
+            values = pa.chunked_array([*chunks_of(first), *chunks_of(values)])
         return places.take(order.slice(begin, rows)).append_column(ROWS.field("value"), values)
 
     if len(positions) <= rows:
