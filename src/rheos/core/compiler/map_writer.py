@@ -91,7 +91,7 @@ class MapWriter:
     # --- entries --------------------------------------------------------------------------------------
 
     def _find(self, declared: MapState[Any, Any], item: Value, line: int) -> str:
-        """Return the variable with the number of the entry of an item; -1 if there is none."""
+        """Return the variable with the number of an entry; -1 if the map lacks the item."""
         kind = KINDS[declared.key_type]
         if item.kind != kind and (item.kind, kind) != ("bool", "int"):
             raise CannotCompile(
