@@ -38,7 +38,7 @@ def found_by_rheos(
         query.program(house).collect(query.name)
     collected = env.execute("nexmark").collected
     return {
-        query.name: _in_the_end(pl.DataFrame(collected[query.name]), query.key) for query in checked
+        query.name: final_table(pl.DataFrame(collected[query.name]), query.key) for query in checked
     }
 
 
@@ -56,7 +56,7 @@ def found_by_sql(
         keys[name] = () if changes is None else changes.key
         stream.collect(name)
     collected = env.execute("nexmark in SQL").collected
-    return {name: _in_the_end(pl.DataFrame(rows), keys[name]) for name, rows in collected.items()}
+    return {name: final_table(pl.DataFrame(rows), keys[name]) for name, rows in collected.items()}
 
 
 def found_by_duckdb(queries: Iterable[Query], events: int, per_second: float) -> Found:
@@ -82,7 +82,7 @@ def check(name: str, ours: Found, theirs: Found) -> int:
     return found.height
 
 
-def _in_the_end(rows: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:
+def final_table(rows: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:
     """The table that changes leave: of each key the last row, unless that says it is gone."""
     if key:
         changes = rows.filter(pl.col(OP) != BEFORE)

@@ -176,8 +176,8 @@ class Events:
                 pa.array(auction + _FIRST_ID),
                 pa.array(bidder + _FIRST_ID),
                 pa.array(_prices(_words(ids, 2, seed))),
-                _pools()["channel"].take(channel),
-                _pools()["url"].take(channel),
+                pools()["channel"].take(channel),
+                pools()["url"].take(channel),
                 _drawn("bid", drawn, 40),
             ],
             fields=list(BID_TYPE),
@@ -240,12 +240,12 @@ def _prices(word: Words) -> Ints:
 
 
 def _drawn(pool: str, word: Words, shift: int) -> pa.Array:
-    texts = _pools()[pool]
+    texts = pools()[pool]
     return texts.take(pa.array(_below(word, shift, len(texts))))
 
 
 @cache
-def _pools() -> dict[str, pa.Array]:
+def pools() -> dict[str, pa.Array]:
     """Texts by what they are for. They are the same in every stream, whatever its seed."""
     rng = np.random.default_rng(20)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))

@@ -16,16 +16,15 @@ from typing import Any
 
 import rheos as rh
 from benchmarks.nexmark.events import SCHEMA, Events
-from benchmarks.nexmark.market import market
+from benchmarks.nexmark.market import Market, market
 from benchmarks.nexmark.published import FLINK_1_13, FLINK_2_0
 from benchmarks.nexmark.queries import QUERIES
-from benchmarks.nexmark.query import Query
 from benchmarks.paper.experiment import Cell, Options, in_turns, where
 from benchmarks.paper.plots import Plots
 from benchmarks.paper.sampling import Sampler
 from benchmarks.paper.tables import millions, spread, table
 from rheos.cli.benchmarks.measured_connectors import SOURCE, MeasuredSource
-from rheos.cli.benchmarks.recorder import SLICE_NS, read_slices
+from rheos.cli.benchmarks.recorder import SLICE_NS, Slice, read_slices
 from rheos.connectors import CheckpointId, Sink, SinkContext, SinkWriter
 from rheos.core.protocol.elements import Batch
 
@@ -33,6 +32,9 @@ SPAN_S = 10
 """The event time of a run: 100 million events at 10 million a second, as published."""
 CHECKPOINTS = "3m"
 """As published."""
+
+Build = Callable[[rh.Environment, Market], rh.DataStream]
+"""Returns the stream of a query's results."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,33 @@ def run(names: Sequence[str], events: int, cores: int, options: Options) -> dict
     """Runs each query in each round. What it gives is written as JSON."""
 
     def measure_cell(cell: Cell) -> dict[str, Any]:
-        return measured(QUERIES[cell["query"]], events, cores)
+        query = QUERIES[cell["query"]]
+        return measured(
+            query.name, lambda _, house: query.program(house), events, cores, query.writes_files
+        )
 
     cells = [{"query": name} for name in names]
     return {"events": events, "cores": cores, "runs": in_turns(options, cells, measure_cell)}
 
 
-def measured(query: Query, events: int, cores: int) -> dict[str, Any]:
-    """From the first events to the end of the job."""
+def measured(
+    name: str,
+    build: Build,
+    events: int,
+    cores: int,
+    writes_files: bool = False,
+    warm_up: int = 0,
+) -> dict[str, Any]:
+    """Return the measurements of a query, from the first events to the end of the job.
+
+    Args:
+        name: Name of the query.
+        build: Returns the stream of its results.
+        events: Number of events.
+        cores: Number of subtasks.
+        writes_files: Whether results are written to files. Otherwise, they are dropped.
+        warm_up: Number of events that are read before the measurement begins.
+    """
     with tempfile.TemporaryDirectory(prefix="nexmark-") as folder, Sampler(every_s=0.1) as sampler:
         taps = Path(folder, "taps")
         taps.mkdir()
@@ -79,19 +100,29 @@ def measured(query: Query, events: int, cores: int) -> dict[str, Any]:
             checkpoint_interval=CHECKPOINTS,
         )
         source = rh.generator(Events(events / SPAN_S), count=events, splits=cores, schema=SCHEMA)
-        found = query.program(market(env, MeasuredSource(source, str(taps)))).as_rows()
-        found.sink_to(rh.files.sink(f"{folder}/out", format="csv") if query.writes_files else Dropped())
-        env.execute_async(f"nexmark {query.name}").wait()
+        found = build(env, market(env, MeasuredSource(source, str(taps)))).as_rows()
+        found.sink_to(rh.files.sink(f"{folder}/out", format="csv") if writes_files else Dropped())
+        env.execute_async(f"nexmark {name}").wait()
         ends_ns = time.time_ns()
         slices = [part for read in read_slices(str(taps), SOURCE) for part in read]
-    begins_ns = min(part.number for part in slices) * SLICE_NS
+    begins_ns = _begins_ns(slices, warm_up)
     seconds, cpu_s = (ends_ns - begins_ns) / 1e9, sampler.cpu_between(begins_ns, ends_ns)
     return {
-        "events_per_s": round(events / seconds),
-        "events_per_core_s": round(events / cpu_s),
+        "events_per_s": round((events - warm_up) / seconds),
+        "events_per_core_s": round((events - warm_up) / cpu_s),
         "seconds": round(seconds, 2),
         "busy_cores": round(cpu_s / seconds, 2),
     }
+
+
+def _begins_ns(slices: Sequence[Slice], warm_up: int) -> int:
+    """Return when the sources had read the events of the warm-up, since the epoch."""
+    read = 0
+    for part in sorted(slices, key=lambda part: part.number):
+        if read + part.rows > warm_up:
+            return int((part.number + (warm_up - read) / part.rows) * SLICE_NS)
+        read += part.rows
+    raise AssertionError(f"the sources have read {read} events")
 
 
 def _times(published: float) -> Callable[[float], str]:

@@ -29,7 +29,7 @@ def _counted(what: str, name: str) -> str:
     return ", ".join([f"COUNT({what}) AS total_{name}", *ranks])
 
 
-_STATISTICS = ", ".join(
+STATISTICS = ", ".join(
     [
         _counted("*", "bids"),
         _counted("DISTINCT bidder", "bidders"),
@@ -135,13 +135,13 @@ QUERIES: Mapping[str, str] = {
         WHERE 0.908 * price > 1000000 AND 0.908 * price < 50000000
     """,
     "q15": f"""
-        SELECT DATE_FORMAT(window_start, 'yyyy-MM-dd') AS day, {_STATISTICS}
+        SELECT DATE_FORMAT(window_start, 'yyyy-MM-dd') AS day, {STATISTICS}
         FROM {_DAY}
         GROUP BY window_start, window_end
     """,
     "q16": f"""
         SELECT channel, DATE_FORMAT(window_start, 'yyyy-MM-dd') AS day,
-            MAX(DATE_FORMAT(date_time, 'HH:mm')) AS minute, {_STATISTICS}
+            MAX(DATE_FORMAT(date_time, 'HH:mm')) AS minute, {STATISTICS}
         FROM {_DAY}
         GROUP BY channel, window_start, window_end
     """,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,7 @@ class Flink:
         javac = str(Path(self._java).with_name("javac"))
         compiler = [javac, "-nowarn", "-cp", self._jars(), "-d", self._classes.name]
         subprocess.run([*compiler, *sources], check=True, stderr=subprocess.DEVNULL)
+        shutil.copytree(_SOURCES / "META-INF", Path(self.classes, "META-INF"))
 
     def _jars(self) -> str:
         libraries = self._folder / "pyflink" / "lib"

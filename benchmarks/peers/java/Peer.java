@@ -268,6 +268,10 @@ public final class Peer {
         for (int i = 1; i + 1 < args.length; i += 2) {
             given.put(args[i], args[i + 1]);
         }
+        if (args[0].equals("nexmark")) {
+            Nexmark.run(given);
+            return;
+        }
         int parallelism = Integer.parseInt(given.getOrDefault("--parallelism", "2"));
         int keys = Integer.parseInt(given.getOrDefault("--keys", defaultKeys(args[0])));
         double rate = Double.parseDouble(given.getOrDefault("--rate", "0"));
@@ -354,7 +358,7 @@ public final class Peer {
     }
 
     /** Of this process, up to now. */
-    private static long processorNs() {
+    static long processorNs() {
         return ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean())
                 .getProcessCpuTime();
     }
