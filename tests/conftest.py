@@ -170,7 +170,7 @@ def spark() -> Any:
     from rheos.runtimes.spark.session import get_session
 
     session = get_session(JobConfig(job=JobId("tests")), slots=4)
-    session.conf.set("spark.sql.shuffle.partitions", "4")  # Its 200 are for larger data.
+    session.conf.set("spark.sql.shuffle.partitions", "2")  # Its 200 are for larger data.
     return session
 
 

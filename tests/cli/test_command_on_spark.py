@@ -142,6 +142,7 @@ env.execute("finite")
 """
 
 
+@pytest.mark.slow
 def test_starting_a_finished_job_again_succeeds(tmp_path: Path, started: Started) -> None:
     file, out = tmp_path / "job.py", tmp_path / "out"
     file.write_text(FINITE)
@@ -202,6 +203,7 @@ def test_a_function_that_kills_its_worker_is_named(
     assert "Py4J" not in output
 
 
+@pytest.mark.slow
 def test_a_benchmark_measures_and_ends() -> None:
     arguments = [
         "grouping",

@@ -127,6 +127,7 @@ def test_results_and_settings_of_the_session_are_independent(
     assert session.sql("select count(*) as n from mine").first().n == 5
 
 
+@pytest.mark.thinned(4)
 @RUNTIMES
 def test_a_failing_job_leaves_the_session_unchanged(runtime: str, session: Any) -> None:
     before = belongings(session)
@@ -138,6 +139,7 @@ def test_a_failing_job_leaves_the_session_unchanged(runtime: str, session: Any) 
     assert session.sql("select count(*) as n from mine").first().n == 5
 
 
+@pytest.mark.thinned(4)
 @RUNTIMES
 def test_a_job_that_is_cancelled_leaves_the_users_own_jobs_alone(runtime: str, session: Any) -> None:
     context = session.sparkContext

@@ -82,7 +82,10 @@ def submit(tmp_path: Path, standalone: Standalone, job: str, *options: str) -> l
     return [SUBMIT, *every, job, *arguments(tmp_path)]
 
 
-@pytest.mark.proves("standalone")
+@pytest.mark.proves(
+    "standalone", slow_because="every run submits to one machine, and loses one of a standalone master"
+)
+@pytest.mark.slow
 def test_jobs_are_submitted_with_py_files_to_executors_without_rheos(
     tmp_path: Path, started: Started, standalone: Standalone
 ) -> None:

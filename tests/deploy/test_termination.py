@@ -107,7 +107,12 @@ def test_the_next_driver_resumes_from_a_checkpoint_of_the_end(tmp_path: Path, st
     assert rows(tmp_path) == list(range(ROWS))
 
 
-@pytest.mark.proves("local", faults=["the driver receives SIGTERM, and a worker is stuck"])
+@pytest.mark.slow
+@pytest.mark.proves(
+    "local",
+    faults=["the driver receives SIGTERM, and a worker is stuck"],
+    slow_because="every run ends a process after its grace period, without Spark",
+)
 def test_a_stuck_job_is_ended_after_the_grace_period_and_loses_no_row(
     tmp_path: Path, started: Started
 ) -> None:

@@ -156,6 +156,7 @@ def test_a_job_is_handed_over_only_if_its_differences_are_allowed(upgrades: Upgr
     upgrades.ends(second)
 
 
+@pytest.mark.slow
 def test_a_program_that_does_not_fit_is_refused_and_the_job_continues(upgrades: Upgrades) -> None:
     first = upgrades.starts()
     refused = upgrades.rheos("upgrade", "orders", "misfit.py")

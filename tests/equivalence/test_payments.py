@@ -12,7 +12,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "payments.py"
 
 
 def test_each_alert_has_a_small_and_a_large_payment(tmp_path: Path) -> None:
-    simulated = ("run", str(EXAMPLE), "--runtime", "simulated", "--for", "8s")
+    simulated = ("run", str(EXAMPLE), "--runtime", "simulated", "--for", "5s")
     command = [sys.executable, "-m", "rheos", *simulated, "--", "--out", str(tmp_path)]
     subprocess.run(command, check=True, capture_output=True, timeout=500, cwd=tmp_path)
     alerts = pl.read_parquet(tmp_path / "alerts" / "*.parquet")

@@ -1,7 +1,7 @@
 """Every expression of SQL over values at the edges of its types, compared bit for bit with Spark.
 
 A new function or cast has no entry in `EXPRESSIONS`, so the first test fails. Spark computes a
-hundred expressions in one statement. The suite has a few random expressions for each entry; the
+hundred expressions in one statement. The suite has one random expression for each entry; the
 others take minutes: `-m slow`.
 """
 
@@ -91,7 +91,7 @@ def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def test_times_outside_the_calendar_end_no_job() -> None:
     """Polars panics outside its calendar."""
     edges = table(1, far=True)
-    of_times = [text for text in drawn(1, 1) if {"d", "e", "t", "u", "n"} & {*_names(text)}]
+    of_times = [text for text in drawn(1, 1, 2) if {"d", "e", "t", "u", "n"} & {*_names(text)}]
     assert len(of_times) > 100
     found = _found_by_rheos(edges, of_times)
     assert all(len(values) == len(edges) for _, values in found.values())
@@ -152,7 +152,7 @@ _NEWER = {
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("seed", "draws", "most"),
-    [(0, 1, 3), *(pytest.param(seed, 12, 1000, marks=pytest.mark.slow) for seed in range(1, 6))],
+    [(0, 1, 1), *(pytest.param(seed, 12, 1000, marks=pytest.mark.slow) for seed in range(1, 6))],
 )
 def test_expressions_agree_with_spark(unansi: Any, seed: int, draws: int, most: int) -> None:
     edges, expressions = table(seed), drawn(seed, draws, most)

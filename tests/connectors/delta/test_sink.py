@@ -79,6 +79,7 @@ def test_each_row_is_in_the_table_once_after_crashes(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_tables_are_exact_though_workers_and_driver_are_killed(tmp_path: Path) -> None:
     rows, totals = tmp_path / "tables" / "rows", tmp_path / "tables" / "totals"
     numbers = run_with_kills(

@@ -23,7 +23,7 @@ from tests.ops.chaos.example import state_machine as job
 from tests.ops.chaos.test_workers import checkpoints_later, wait_while_it_runs
 from tests.ops.chaos.torn import faults_of
 
-EVENTS = 100_000
+EVENTS = 60_000
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def test_a_full_disk_then_a_torn_and_slow_one(spark: Any, tmp_path: Path) -> Non
         checkpoint_interval="500ms",
         restart=rh.restart.exponential_delay("100ms", max="300ms"),
     )
-    job.build(env, VISITS, EVENTS, rate=5_000).sink_to(rh.files.sink(out, format="jsonl"))
+    job.build(env, VISITS, EVENTS, rate=3_000).sink_to(rh.files.sink(out, format="jsonl"))
     running = env.execute_async("state machine")
     store = open_store(f"torn://{root}")
     checkpoints_later(running, 2)

@@ -21,7 +21,7 @@ VISITS = job.Visits(users=200, splits=2, seed=1)
 
 def submit(spark: Any, out: Path, events: int, **settings: Any) -> rh.JobHandle:
     env = rh.Environment(2, runtime="continuous", spark=spark, checkpoint_interval="200ms", **settings)
-    found = job.build(env, VISITS, events, rate=2_500)
+    found = job.build(env, VISITS, events, rate=1_500)
     found.sink_to(rh.files.sink(out, format="jsonl"))
     return env.execute_async("state machine")
 
@@ -56,7 +56,7 @@ def faults_of(out: Path, events: int) -> list[str]:
 @pytest.mark.proves("local", faults=["workers are killed"])
 @pytest.mark.spark
 def test_a_job_survives_repeated_kills_of_workers(spark: Any, tmp_path: Path) -> None:
-    events, rng = 20_000, random.Random(7)
+    events, rng = 12_000, random.Random(7)
     running = submit(spark, tmp_path, events, restart=rh.restart.fixed_delay(10, delay="100ms"))
     for kills in (1, 2):
         checkpoints_later(running, 2)
@@ -70,7 +70,7 @@ def test_a_job_survives_repeated_kills_of_workers(spark: Any, tmp_path: Path) ->
 @pytest.mark.spark
 def test_a_frozen_worker_is_replaced(spark: Any, tmp_path: Path) -> None:
     """The worker's process is alive, and Spark sees nothing wrong with it."""
-    events = 20_000
+    events = 12_000
     running = submit(spark, tmp_path, events, heartbeat_timeout="2s")
     checkpoints_later(running, 2)
     frozen = random.Random(3).choice(slots())
@@ -89,7 +89,7 @@ def test_a_frozen_worker_is_replaced(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_a_short_pause_causes_no_restart(spark: Any, tmp_path: Path) -> None:
-    events = 10_000
+    events = 6_000
     running = submit(spark, tmp_path, events, heartbeat_timeout="60s")
     checkpoints_later(running, 2)
     paused = slots()[0]

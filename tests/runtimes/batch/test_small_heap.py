@@ -84,6 +84,7 @@ def run(program: str, folder: Path, *arguments: str, heap: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_collecting_too_many_rows_fails_and_publishes_nothing(tmp_path: Path) -> None:
     said = run(COLLECTING, tmp_path, "6000000", heap="512m")
     [line] = said

@@ -131,7 +131,8 @@ PROGRAM = dedent("""
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("runtime", [pytest.param("batch", marks=pytest.mark.slow), "continuous"])
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["batch", "continuous"])
 def test_a_killed_jvm_ends_the_job_with_its_cause(runtime: str, tmp_path: Path) -> None:
     program = tmp_path / "struck.py"
     program.write_text(PROGRAM)

@@ -28,6 +28,7 @@ for parallelism in (1, 2):
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_job_with_more_slots_gets_a_larger_context() -> None:
     subprocess.run([sys.executable, "-c", dedent(WIDER)], check=True, timeout=400)
 
