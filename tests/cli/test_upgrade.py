@@ -9,6 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from rheos.cli.main import app
+from rheos.core.protocol.ids import JobId, JobKey
+from rheos.ops.control.handover_turn import take_turn
+from rheos.ops.control.processes import this_process
+from rheos.ops.control.registry import JobRecord, Registry
 
 PROGRAM = """
 import rheos as rh
@@ -45,3 +49,26 @@ def test_a_job_that_does_not_run_cannot_be_rolled_back() -> None:
     done = CliRunner().invoke(app, ["rollback", "numbers"])
     assert done.exit_code == 2
     assert "no job 'numbers' is running" in done.output
+
+
+def test_two_commands_do_not_hand_a_job_over_at_once(tmp_path: Path) -> None:
+    running = JobRecord(
+        key=JobKey("k1"),
+        job=JobId("numbers"),
+        name="numbers",
+        process=this_process(),
+        runtime="continuous",
+        checkpoint_dir=None,
+        started_ms=0,
+        endpoint="",
+        token="",
+    )
+    Registry().add(running)
+    with take_turn(running, "rheos upgrade numbers job_v2.py"):
+        done = CliRunner().invoke(app, ["upgrade", "numbers", "job.py"])
+    assert done.exit_code == 2
+    assert "is being handed over already" in done.output
+    assert "rheos upgrade numbers job_v2.py" in done.output
+    # The first command has ended.
+    done = CliRunner().invoke(app, ["upgrade", "numbers", "--runtime", "batch", "job.py"])
+    assert "is being handed over already" not in done.output

@@ -469,6 +469,7 @@ class Environment(HintedBase):
                 standby=options.standby,
                 restores_ahead=options.restores_ahead,
                 succeeds=options.succeeds,
+                succeeds_driver=options.succeeds_driver,
                 keep_ms=options.keep_ms,
                 origins=(
                     {} if self._sql is None or self._config.lineage is None else self._sql.origins()

@@ -51,6 +51,8 @@ class Overrides:
     """Whether the slots of a standby start while it waits, and restore the job's checkpoints."""
     succeeds: str | None = None
     """Running job that is handed over to this driver; None if this driver starts its job itself."""
+    succeeds_driver: str | None = None
+    """Id of the driver that must still run that job; None for any driver."""
     keep_ms: int = 0
     """Time in ms for which the driver that hands the job over is kept ready."""
 

@@ -6,7 +6,7 @@ import gc
 import os
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
@@ -211,7 +211,15 @@ def upgrade(
     with the old program."""
     if compare is None and (allow_differences is not None or against is not None):
         raise typer.BadParameter("--allow-differences and --against need --compare")
-    with _cancelled_by_ctrl_c():
+    with _cancelled_by_ctrl_c(), ExitStack() as turn:
+        from rheos.cli.terminal import report
+        from rheos.core.errors import RheosError
+        from rheos.ops.control.handover_turn import take_turn_of
+
+        try:
+            running = take_turn_of(job, f"rheos upgrade {job} {file}", turn)
+        except RheosError as error:
+            raise typer.Exit(report(error)) from None
         if compare is not None:
             from rheos.cli.upgrade_comparison import CompareRequest, compare_before_upgrade
 
@@ -240,10 +248,11 @@ def upgrade(
             settings.overrides(),
             parameters=parameters(param),
             succeeds=job,
+            succeeds_driver=None if compare is None or running is None else running.driver,
             keep_ms=duration_ms(keep),
         )
         watched = MonitoringOptions(metrics_port, otlp, with_dashboard, log_json, metrics_name or ())
-        raise typer.Exit(run(file, arguments or [], overrides, watched))
+        raise typer.Exit(run(file, arguments or [], overrides, watched, turn.close))
 
 
 @app.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -65,10 +65,14 @@ class MonitoringOptions:
 
 
 def run(
-    file: Path, arguments: Sequence[str], settings: Overrides, watched: MonitoringOptions | None = None
+    file: Path,
+    arguments: Sequence[str],
+    settings: Overrides,
+    watched: MonitoringOptions | None = None,
+    started: Callable[[], None] | None = None,
 ) -> int:
-    """Run the file, and wait for the jobs that it starts. Return the exit code: that of the program, or
-    1 if a job has failed."""
+    """Run the file, and wait for the jobs that it starts. Call `started` when a job runs here. Return
+    the exit code: that of the program, or 1 if a job has failed."""
     jobs: list[JobHandle] = []
     watched = watched or MonitoringOptions()
     with ExitStack() as exports:
@@ -76,16 +80,24 @@ def run(
             watched.begin(jobs, exports)
         except ConfigurationError as error:
             return report(error)
-        return _run(file, arguments, settings, jobs, quiet=watched.log_json)
+        return _run(file, arguments, settings, jobs, started, quiet=watched.log_json)
 
 
 def _run(
-    file: Path, arguments: Sequence[str], settings: Overrides, jobs: list[JobHandle], *, quiet: bool
+    file: Path,
+    arguments: Sequence[str],
+    settings: Overrides,
+    jobs: list[JobHandle],
+    started: Callable[[], None] | None,
+    *,
+    quiet: bool,
 ) -> int:
     environments: list[Environment] = []
 
     def submitted(handle: JobHandle) -> None:
         jobs.append(handle)
+        if started is not None:
+            started()
         _interrupt_raises()
         if handle.endless:
             say(

@@ -172,6 +172,8 @@ class JobConfig:
     succeeds: str | None = None
     """Running job that is handed over to this driver, as the user names it; None if this driver starts
     its job itself."""
+    succeeds_driver: str | None = None
+    """Id of the driver that must still run that job; None for any driver."""
     keep_ms: int = 0
     """Time in ms for which the driver that hands the job over is kept ready, for a rollback."""
     settings: tuple[tuple[str, str], ...] = ()

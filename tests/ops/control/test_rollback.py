@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from rheos.core.checkpoint.handover_situation import Situation
-from rheos.core.errors import CheckpointError, RheosError
+from rheos.core.errors import CheckpointError, ConfigurationError, RheosError
 from rheos.ops.control import handover
+from rheos.ops.control.handover_turn import take_turn
 from rheos.runtimes.job_operations import (
     GetSuccession,
     HandoverRequest,
@@ -61,3 +63,18 @@ def test_a_kept_program_that_does_not_fit_is_not_requested(monkeypatch: pytest.M
     with pytest.raises(CheckpointError, match="other states"):
         roll_back(drivers, monkeypatch)
     assert drivers.requests == [GetSuccession()]
+
+
+def test_a_rollback_waits_for_the_end_of_an_upgrade(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RHEOS_HOME", str(tmp_path))
+    monkeypatch.setattr(handover, "_TURN_WITHIN_S", 0)
+    turn = take_turn(RUNNING, "rheos upgrade orders job_v2.py")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="handed over already"):
+        roll_back(Drivers(), monkeypatch)
+    monkeypatch.setattr(handover, "_TURN_WITHIN_S", 60)
+    monkeypatch.setattr(
+        handover, "time", SimpleNamespace(monotonic=lambda: 0, sleep=lambda s: turn.release())
+    )
+    assert roll_back(Drivers(), monkeypatch) == "process 1"

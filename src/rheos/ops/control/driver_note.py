@@ -200,10 +200,16 @@ class HeldNote:
 
 def driver_of(note: DriverNote) -> Driver:
     """Return the state of the note's driver, as far as this process can know it."""
+    process = process_of(note)
+    return Driver.UNKNOWN if process is None else _DRIVERS[liveness(process)]
+
+
+def process_of(note: DriverNote) -> ProcessId | None:
+    """Return the process of the note's driver; None if the note is damaged."""
     try:
-        return _DRIVERS[liveness(msgspec.json.decode(note.process, type=ProcessId))]
+        return msgspec.json.decode(note.process, type=ProcessId)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        return Driver.UNKNOWN
+        return None
 
 
 def predecessor_of(note: DriverNote | None) -> Predecessor | None:

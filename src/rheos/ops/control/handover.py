@@ -19,7 +19,8 @@ from rheos.core.errors import CheckpointError, ConfigurationError, RheosError, T
 from rheos.core.printable import printable_lines
 from rheos.core.protocol.ids import JobKey
 from rheos.ops.control.commands import JobClient
-from rheos.ops.control.driver_note import HeldNote, driver_of
+from rheos.ops.control.driver_note import HeldNote, driver_of, process_of
+from rheos.ops.control.handover_turn import HandoverTurn, take_turn
 from rheos.ops.control.registry import JobRecord, Registry
 from rheos.ops.control.running_jobs import find_running
 from rheos.runtimes.job import JobConfig
@@ -31,6 +32,8 @@ _READY_WITHIN_S = 120.0
 _PREPARED_WITHIN_S = 600.0
 """Longest time for which the state is restored ahead. After that, the handover begins all the same."""
 _HAND_OVER_WITHIN_S = 600.0
+_TURN_WITHIN_S = 30.0
+"""Longest time for which a rollback waits for a command that hands the job over."""
 
 
 def find_predecessor(config: JobConfig) -> JobRecord:
@@ -47,6 +50,12 @@ def find_predecessor(config: JobConfig) -> JobRecord:
             f"the program runs the job {config.job!r} in {config.checkpoint_dir}, which is not the "
             f"running job {config.succeeds!r}: {running}",
             hint="give both versions the same job name and checkpoint directory",
+        )
+    if config.succeeds_driver not in (None, running.driver):
+        raise ConfigurationError(
+            f"another driver runs the job {config.job!r} than when this command compared the programs: "
+            f"{running.process}",
+            hint="run the command again, so that it compares with the program that runs now",
         )
     return running
 
@@ -66,7 +75,7 @@ def take_over(
     Raises:
         RheosError: the job was not handed over, and this driver has ended.
     """
-    refusal = _request(job, running, keep_s)
+    refusal = _request(job, note, running, keep_s)
     standby, looked = Standby(), 0.0
     while (situation := _situation(job)) is not None:
         if refusal is not None and not isinstance(refusal, TransportError):
@@ -74,6 +83,8 @@ def take_over(
         now = time.monotonic()
         if situation is Situation.OTHER_RUNS and now >= looked + LOOK_EVERY_MS / 1000:
             looked = now
+            if isinstance(refusal, TransportError):
+                refusal = _replaced(note, running) or refusal
             _look(standby, note, job)
         if _has_ended(job):
             if refusal is not None:
@@ -84,9 +95,11 @@ def take_over(
     claimed()
 
 
-def _request(job: JobHandle, running: JobRecord, keep_s: float) -> RheosError | None:
+def _request(job: JobHandle, note: HeldNote, running: JobRecord, keep_s: float) -> RheosError | None:
     """Request the handover. Return the error with which it failed, if it did."""
     owner = _ready(job)
+    if (replaced := _replaced(note, running)) is not None:
+        return replaced
     _say(f"handing over {running.job!r} from {running.process}")
     try:
         request = HandoverRequest(successor=owner, keep_s=keep_s)
@@ -95,6 +108,25 @@ def _request(job: JobHandle, running: JobRecord, keep_s: float) -> RheosError | 
         return error
     job.ask(TakeJob())
     return None
+
+
+def _replaced(note: HeldNote, running: JobRecord) -> CheckpointError | None:
+    """Return an error if a driver that is neither `running` nor this one runs the job now. None also if
+    that is unknown."""
+    try:
+        present = note.present()
+    except OSError:
+        return None
+    if present is None or present.released or present.owner == note.owner:
+        return None
+    process = process_of(present)
+    if process is None or process.is_same(running.process) or driver_of(present) is Driver.DEAD:
+        return None
+    return CheckpointError(
+        f"the job {running.job!r} was not handed over: another driver has continued it meanwhile, "
+        f"{process}",
+        hint="run the command again",
+    )
 
 
 def _ready(job: JobHandle) -> str:
@@ -159,16 +191,30 @@ def roll_back(wanted: str, keep_s: float) -> str:
     """Hand a job back to the driver that was kept ready. Return a description of that driver.
 
     Raises:
-        ConfigurationError: the job does not run here, or no driver is kept ready.
+        ConfigurationError: the job does not run here, no driver is kept ready, or another command hands
+            the job over.
         CheckpointError: the kept program does not fit the state, or the job was not handed over.
         TransportError: a driver does not answer.
     """
-    running = find_running(wanted)
-    kept = kept_driver(running.key, running)
-    owner = _kept_ready(JobClient(kept), running)
-    JobClient(running, _HAND_OVER_WITHIN_S).ask(HandoverRequest(successor=owner, keep_s=keep_s))
-    JobClient(kept).ask(TakeJob())
+    with _next_turn(find_running(wanted), f"rheos rollback {wanted}"):
+        running = find_running(wanted)
+        kept = kept_driver(running.key, running)
+        owner = _kept_ready(JobClient(kept), running)
+        JobClient(running, _HAND_OVER_WITHIN_S).ask(HandoverRequest(successor=owner, keep_s=keep_s))
+        JobClient(kept).ask(TakeJob())
     return str(kept.process)
+
+
+def _next_turn(running: JobRecord, command: str) -> HandoverTurn:
+    """Take the turn. Wait while the command that has just upgraded the job still has it."""
+    began = time.monotonic()
+    while True:
+        try:
+            return take_turn(running, command)
+        except ConfigurationError:
+            if time.monotonic() - began > _TURN_WITHIN_S:
+                raise
+        time.sleep(_LOOK_S)
 
 
 def _kept_ready(kept: JobClient, running: JobRecord) -> str:

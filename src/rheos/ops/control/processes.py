@@ -32,6 +32,11 @@ class ProcessId(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return f"process {self.pid} on host {self.host}"
 
+    def is_same(self, other: ProcessId) -> bool:
+        """Return whether both are one process. Systems report its start time with a small error."""
+        mine, its = ((p.host, p.boot, p.namespace, p.pid) for p in (self, other))
+        return mine == its and abs(self.started_s - other.started_s) <= _SAME_START_S
+
 
 class Liveness(Enum):
     ALIVE = "alive"

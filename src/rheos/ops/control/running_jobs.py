@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from rheos.connectors.urls import absolute
 from rheos.core.checkpoint.driver_note import Driver, DriverNote
 from rheos.core.errors import ConfigurationError, TransportError
 from rheos.core.protocol.ids import JobId, job_slug
 from rheos.core.redaction import redacted
-from rheos.ops.control.driver_note import driver_of
+from rheos.ops.control.driver_note import driver_of, process_of
 from rheos.ops.control.job_list import stored_jobs
 from rheos.ops.control.mailbox import driver_in, runs
-from rheos.ops.control.processes import ProcessId
 from rheos.ops.control.registry import JobRecord, Registry, find_job
 from rheos.runtimes.host.stores import folder_exists, open_store
 from rheos.runtimes.job import job_key
@@ -92,13 +89,12 @@ def _lives(note: DriverNote) -> bool:
 
 
 def _record(job: JobId, note: DriverNote, directory: str) -> JobRecord:
-    try:
-        process = msgspec.json.decode(note.process, type=ProcessId)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+    process = process_of(note)
+    if process is None:
         raise TransportError(
             f"the note of the driver of the job {job!r} in {redacted(directory)} is damaged",
             hint="try again in a few seconds: a driver that runs writes it again",
-        ) from None
+        )
     return JobRecord(
         key=job_key(job, directory),
         driver=note.owner,
