@@ -359,6 +359,23 @@ def test_a_folder_that_vanishes_while_it_is_created_is_created_again(
         folder.create("staged/rows/more")
 
 
+def test_a_folder_whose_parent_vanishes_while_it_is_created_is_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, make, tries = SinkFolder(str(tmp_path)), os.mkdir, []
+
+    def make_or_fail(path: Any, *args: Any, **kwargs: Any) -> None:
+        """Behave three times as if another subtask had just removed the parent."""
+        if Path(path).name == "1" and len(tries) < 3:
+            tries.append(path)
+            raise FileNotFoundError(path)
+        make(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "mkdir", make_or_fail)
+    folder.create("staged/1/rows").close()
+    assert folder.names("staged/1") == ["rows"]
+
+
 def run_of(folder: Path, job: str = "shop", sink: str = "sink-1", **settings: Any) -> FileSink:
     """Return the sink of a run of the job."""
     return files.sink(folder, **settings).prepared(SCHEMA, (job, sink))

@@ -49,12 +49,16 @@ class SinkFolder:
         raise FileNotFoundError(parent)
 
     def _make_folder(self, path: str) -> None:
-        """Create a folder and its parents. If another subtask removes it just after it was found, it
-        counts as a file that exists: then it is created again."""
+        """Create a folder and its parents, which other subtasks may remove at the same time. If one
+        removes the folder just after it was found, it counts as a file that exists. If one removes the
+        parent, the folder cannot be created. In both cases it is tried again."""
         for left in reversed(range(_TRIES)):
             try:
                 self.system.makedirs(path, exist_ok=True)
                 return
+            except FileNotFoundError:
+                if not left:
+                    raise
             except FileExistsError:
                 if not left or self.system.isfile(path):
                     raise
