@@ -239,7 +239,20 @@ def test_wrong_reads_are_refused(read: Any, error: type[Exception], what: str) -
         read(rh.query(JOB))
 
 
-def test_files_of_a_database_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ran(tmp_path, monkeypatch, rows=24, backend=Backend.ROCKSDB) > 0
-    with pytest.raises(ConfigurationError, match="RocksDB, whose files only the job reads"):
-        rh.query(JOB).state("sessions", "total").get("user 1")
+def test_state_in_rocksdb_has_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = ("sessions.total", "sessions.amounts", "sessions.by_size", "sessions.timers", "totals")
+
+    def read() -> list[list[dict[str, Any]]]:
+        job = rh.query(JOB)
+        found = [job.state(*name.split(".")) for name in states]
+        scans = [sorted(map(repr, state.scan().table.to_pylist())) for state in found]
+        paged = [sorted(repr(r) for p in s.pages(rows=7) for r in p.table.to_pylist()) for s in found]
+        assert paged == scans
+        looked = [state.get(user).table.to_pylist() for state in found for user in USERS[:9]]
+        return [*scans, looked]
+
+    expected = read()
+    assert all(expected)
+    assert ran(tmp_path, monkeypatch, backend=Backend.ROCKSDB) > 3
+    assert {info.name for info in rh.query(JOB).states()} >= {"sessions.total", "totals"}
+    assert read() == expected

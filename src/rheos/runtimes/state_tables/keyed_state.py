@@ -19,7 +19,7 @@ from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.errors import ConfigurationError, SchemaError
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.shapes import VALUE, WINDOW, StatePurpose, StateShape
-from rheos.core.protocol.snapshots import PartMode
+from rheos.core.protocol.snapshots import PartMode, StateHandle
 from rheos.core.state.key_groups import key_groups
 from rheos.core.state.parts import GROUP
 from rheos.runtimes.state_tables.catalogue import EntryCatalogue
@@ -45,6 +45,15 @@ class StoredKeyedState(StoredTable):
     @property
     def name(self) -> str:
         return self.label
+
+    @cached_property
+    def handles(self) -> list[StateHandle]:
+        """Its parts. If the operator keeps its state in RocksDB, they are the files of each subtask."""
+        return super().handles or [
+            each
+            for each in self.entry.handles
+            if each.operator == self.operator and each.mode is PartMode.FILE
+        ]
 
     @property
     def what(self) -> str:
@@ -128,8 +137,6 @@ def keyed_states_of(entry: CheckpointCompleted) -> Iterator[StoredKeyedState]:
     """Yield the keyed states of a checkpoint that can be read."""
     for operator in entry.states:
         names = _readable(entry, operator)
-        if _is_in_files(entry, operator):
-            continue
         for state in names:
             label = operator if names == [state] else f"{operator}.{state}"
             try:
@@ -172,12 +179,6 @@ def find_keyed_state(entry: CheckpointCompleted, name: str) -> StoredKeyedState:
             hint="values, lists, maps, timers and running aggregates of keys can; take a savepoint, "
             "and read it by rh.savepoint",
         )
-    if _is_in_files(entry, operator):
-        raise ConfigurationError(
-            f"the state {state!r} of {operator!r} is stored by the backend RocksDB, whose files only "
-            "the job reads",
-            hint="take a savepoint, and read it by rh.savepoint; or use the state backend memory",
-        )
     return StoredKeyedState(entry, operator, name, state)
 
 
@@ -198,7 +199,3 @@ def _readable(entry: CheckpointCompleted, operator: OperatorId) -> list[str]:
     shapes = entry.states[operator]
     keyed = [name for name, shape in shapes.items() if shape.key and shape.holds in KEYED]
     return [name for name in keyed if shapes[name].holds != StatePurpose.TIMERS] or keyed
-
-
-def _is_in_files(entry: CheckpointCompleted, operator: OperatorId) -> bool:
-    return any(each.operator == operator and each.mode is PartMode.FILE for each in entry.handles)

@@ -16,7 +16,7 @@ from rheos.core.errors import CheckpointError, TransportError
 from rheos.core.protocol.ids import CheckpointId, OperatorId
 from rheos.core.protocol.key_groups import group_range
 from rheos.core.protocol.ports import Store
-from rheos.core.protocol.snapshots import IN_FLIGHT, StateHandle
+from rheos.core.protocol.snapshots import IN_FLIGHT, PartMode, StateHandle
 from rheos.runtimes.views.files import FileCache
 
 WITHIN_S = 20.0
@@ -25,6 +25,8 @@ TRIES = 3
 """Number of checkpoints that a read tries, if retention deletes them."""
 ROWS_AT_ONCE = 1 << 16
 """Number of stored rows that a scan reads at a time, approximately; at least one key group."""
+_MIN_ROW_BYTES = 16
+"""Minimum size in bytes of most rows in the files of a database, which are compressed."""
 _REMEMBERED = 16
 """Number of checkpoints whose scans can continue from the cache after retention has dropped them."""
 
@@ -105,19 +107,23 @@ class CheckpointReads:
             return read_part(self._store, handle)
         data = self.cache.get(handle.path)
         if data is None:
-            if self.now_s() > deadline_s:
-                raise TransportError(
-                    f"the state was not read within {WITHIN_S:g} s",
-                    hint="the store is slow: try again, when more files are in the driver's memory",
-                )
-            try:
-                data = read_part(self._store, handle)
-            except CheckpointError as error:
-                if isinstance(error.__cause__, FileNotFoundError):
-                    raise GoneError(error.what, hint=error.hint) from error
-                raise
+            data = self.fresh_part(handle, deadline_s)
             self.cache.put(handle.path, data)
         return data
+
+    def fresh_part(self, handle: StateHandle, deadline_s: float) -> bytes:
+        """Return the checked bytes of a part from the store. Raise the errors of `part`."""
+        if self.now_s() > deadline_s:
+            raise TransportError(
+                f"the state was not read within {WITHIN_S:g} s",
+                hint="the store is slow: try again, when the driver has more of the files",
+            )
+        try:
+            return read_part(self._store, handle)
+        except CheckpointError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise GoneError(error.what, hint=error.hint) from error
+            raise
 
 
 def _has_rows_in_flight(entry: CheckpointCompleted) -> bool:
@@ -142,7 +148,12 @@ def chunks(
         by_subtask.setdefault(handle.subtask, []).append(handle)
     for subtask, of_subtask in sorted(by_subtask.items()):
         owned = group_range(subtask, entry.width(operator), entry.max_parallelism)
-        stored = sum(handle.rows for handle in of_subtask)
+        stored = sum(map(_stored_rows, of_subtask))
         step = max(1, len(owned) * ROWS_AT_ONCE // max(stored, ROWS_AT_ONCE))
         for start in range(max(owned.start, first), owned.stop, step):
             yield of_subtask, range(start, min(start + step, owned.stop))
+
+
+def _stored_rows(handle: StateHandle) -> int:
+    """Return the number of rows of a part. That of a database's file is an upper estimate."""
+    return handle.size_bytes // _MIN_ROW_BYTES if handle.mode is PartMode.FILE else handle.rows

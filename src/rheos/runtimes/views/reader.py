@@ -15,7 +15,8 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ from rheos.core.known_names import names_hint
 from rheos.core.protocol.key_groups import owner_of
 from rheos.core.protocol.ports import Store
 from rheos.core.protocol.shown_rows import rows_values
-from rheos.core.protocol.snapshots import StateHandle
+from rheos.core.protocol.snapshots import PartMode, StateHandle
 from rheos.core.state import format as state_format
 from rheos.core.state.key_groups import key_groups
 from rheos.core.state.parts import GROUP
@@ -46,6 +47,9 @@ from rheos.runtimes.views.files import FileCache
 from rheos.runtimes.views.stored_table import StoredTable
 from rheos.runtimes.views.stored_view import StoredView, view_of, views_of
 from rheos.runtimes.views.values import key_values
+
+if TYPE_CHECKING:
+    from rheos.runtimes.views.database_reads import DatabaseReads
 
 _PAGE_BYTES = 16 << 20
 """Bytes of Arrow after which a page ends early."""
@@ -264,15 +268,29 @@ class ViewReader:
         self, view: StoredTable, handles: Sequence[StateHandle], groups: range, deadline_s: float
     ) -> pa.Table:
         """Return the current rows of key groups, and the column of their groups."""
+        if handles and handles[0].mode is PartMode.FILE:
+            rows = self._databases.parts(
+                handles, view.state, groups, deadline_s, deciding=len(view.key)
+            )
+            return view.rows(rows)
         parts = []
         for handle in handles:
             data = self.reads.part(handle, deadline_s)
             parts.append(state_format.decode(data, groups))
         return view.rows(parts)
 
+    @cached_property
+    def _databases(self) -> DatabaseReads:
+        # It imports RocksDB, whose state few jobs have.
+        from rheos.runtimes.views.database_reads import DatabaseReads
+
+        return DatabaseReads(self.reads.fresh_part, self.reads.now_s)
+
     def _keep_files(self, view: StoredTable, deadline_s: float) -> None:
         """Read all files of a view, if they fit in the cache and time is left, so that its scan can
         continue after retention has deleted them."""
+        if any(handle.mode is PartMode.FILE for handle in view.handles):
+            return  # They are copied as a whole anyway.
         if 2 * sum(handle.size_bytes for handle in view.handles) > self.reads.cache.most_bytes:
             return
         for handle in view.handles:

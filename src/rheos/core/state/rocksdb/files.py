@@ -8,7 +8,7 @@ the life of a job. So it begins with the attempt and the subtask that wrote the 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -64,30 +64,40 @@ def _read(folder: str, name: str) -> bytes:
         raise failure(folder, error) from error
 
 
+def local_names(names: Iterable[str]) -> tuple[dict[str, str], str]:
+    """Return the names of a set's files in a database's folder, by their names in the set, and the name
+    of the manifest there. Raise UnrestorableError if the set is invalid."""
+    locals: dict[str, str] = {}
+    manifest = None
+    for name in names:
+        if "." in name and is_manifest(name.partition(".")[2]):
+            local = manifest = name.partition(".")[2]
+        else:
+            local = name.rpartition("-")[2]
+        if Path(local).name != local:
+            raise UnrestorableError(f"{name!r} is not the name of a state file")
+        locals[name] = local
+    if manifest is None:
+        raise UnrestorableError("a set of state files lacks its manifest")
+    return locals, manifest
+
+
 def fetch(restored: RestoredFiles, folder: str) -> dict[str, str]:
     """Write the files of a set into a new folder, ready to be opened, and return the names of its
     tables.
 
     Raise UnrestorableError if the set is invalid, and StateError if the disk fails.
     """
-    names: dict[str, str] = {}
-    manifest = None
+    locals, manifest = local_names(restored.files)
     for name, read in restored.files.items():
-        if "." in name and is_manifest(name.partition(".")[2]):
-            local = manifest = name.partition(".")[2]
-        else:
-            local = name.rpartition("-")[2]
-            names[local] = name
         data = read()
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
-            Path(folder, local).write_bytes(data)
+            Path(folder, locals[name]).write_bytes(data)
         except OSError as error:
             raise failure(folder, error) from error
-    if manifest is None:
-        raise UnrestorableError("a set of state files lacks its manifest")
     make_current(folder, manifest)
-    return names
+    return {local: name for name, local in locals.items() if local != manifest}
 
 
 def open_sets(
