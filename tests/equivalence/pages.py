@@ -68,6 +68,7 @@ ELSEWHERE = {
     "docs/cookbook.md": "its recipes are held to timelines: tests/docs/test_cookbook.py runs them",
     "docs/testing.md": "its programs are tests: tests/docs/test_testing.py runs them",
     "docs/decimals.md": "it runs no job: tests/core/protocol/test_annotations.py",
+    "docs/state-reads.md": "its job never ends: tests/docs/test_state_reads.py walks through it",
     "docs/views.md": "its job never ends: tests/docs/test_views.py walks through it",
     "docs/web.md": "its jobs never end: tests/docs/test_web.py sends them lines and requests",
     "docs/stores.md": "its jobs write real servers: tests/docs/test_stores.py runs them",

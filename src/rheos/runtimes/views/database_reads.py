@@ -37,7 +37,7 @@ class _Copy(NamedTuple):
     size_bytes: int
 
 
-class _Opened(NamedTuple):
+class _OpenDatabase(NamedTuple):
     database: Database
     folder: Path
     paths: frozenset[str]
@@ -66,7 +66,7 @@ class DatabaseReads:
         self._folder: Path | None = None
         self._copies: OrderedDict[str, _Copy] = OrderedDict()
         """The least recently used first, by the path in the store."""
-        self._opened: dict[frozenset[str], _Opened] = {}
+        self._opened: dict[frozenset[str], _OpenDatabase] = {}
         self._made = 0
         self._lock = threading.Lock()
 
@@ -107,7 +107,7 @@ class DatabaseReads:
                 f"copies at most {self._most_bytes / 1e9:.1f} GB",
                 hint="take a savepoint, and read it by rh.savepoint; or raise the parallelism",
             )
-        with self._alone(deadline_s):
+        with self._exclusive_access(deadline_s):
             database = self._database(files, deadline_s)
             found = DatabaseCatalogue.read(database).states.get(state)
             if found is None:
@@ -118,7 +118,7 @@ class DatabaseReads:
             return [pa.concat_tables(database_rows.tables(database, found.id, found.form, groups))]
 
     @contextmanager
-    def _alone(self, deadline_s: float) -> Iterator[None]:
+    def _exclusive_access(self, deadline_s: float) -> Iterator[None]:
         if not self._lock.acquire(timeout=max(0.0, deadline_s - self._now_s())):
             raise TransportError(
                 "another read copies files of the state, and has not ended in time",
@@ -164,7 +164,7 @@ class DatabaseReads:
                 self._close(opened)
             self._copies.pop(path).path.unlink(missing_ok=True)
 
-    def _open(self, files: Sequence[StateHandle], paths: frozenset[str]) -> _Opened:
+    def _open(self, files: Sequence[StateHandle], paths: frozenset[str]) -> _OpenDatabase:
         """Open a database in a new folder, which links to the copies."""
         # Files that a newer checkpoint shares stay; a database of the same subtask is used no more.
         for older in [each for each in self._opened.values() if each.paths & paths]:
@@ -177,12 +177,12 @@ class DatabaseReads:
             for name, local in names.items():
                 os.link(copies[name], folder / local)
             make_current(str(folder), manifest)
-            return _Opened(Database(str(folder), read_only=True), folder, paths)
+            return _OpenDatabase(Database(str(folder), read_only=True), folder, paths)
         except (OSError, StateError) as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise failure(str(folder), error) from error
 
-    def _close(self, opened: _Opened) -> None:
+    def _close(self, opened: _OpenDatabase) -> None:
         del self._opened[opened.paths]
         opened.database.close()
         shutil.rmtree(opened.folder, ignore_errors=True)
