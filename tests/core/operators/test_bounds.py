@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -18,6 +19,7 @@ import rheos.core.operators
 from rheos.core.errors import InputError
 from rheos.core.metrics import declarations as f
 from rheos.core.operators.contract import OperatorSpec
+from rheos.core.operators.window.panes import MemoryBudget, PaneStore
 from rheos.core.protocol.readings import Reading
 from rheos.core.state.key_limit import CountedLimit, KeyContents, KeyLimit
 from rheos.core.task.slot_metrics import _operator
@@ -214,7 +216,7 @@ def test_rows_of_other_keys_do_not_count() -> None:
     sizes = dict.fromkeys(range(50), 0)
     counted = 0
 
-    def largest() -> tuple[int, Any]:
+    def largest(above: int) -> tuple[int, Any]:
         nonlocal counted
         counted += 1
         key = max(sizes, key=lambda key: sizes[key])
@@ -233,6 +235,18 @@ def test_rows_of_other_keys_do_not_count() -> None:
     with pytest.raises(InputError, match="more than 1,000 rows of windows"):
         one_key_grows()
     assert sizes[7] <= 1000 + sum(sizes.values()) // 7
+
+
+def test_keys_are_counted_only_if_one_may_have_many_rows() -> None:
+    pane, keys = ["pane", "until"], ["a", "b"]
+    store = PaneStore(pane, lambda frames, by: pl.concat(frames), keys, MemoryBudget(1 << 20))
+    assert store.largest(0) is None
+    rows = {"a": [*range(999), 7], "b": ["x"] * 1000, "pane": [0] * 1000, "until": [9] * 1000}
+    store.add(pl.DataFrame(rows))
+    assert store.largest(100) is None
+    assert store.largest(1) == (2, (7, "x"))
+    store.add(pl.DataFrame({"a": [3] * 200, "b": ["y"] * 200, "pane": [1] * 200, "until": [9] * 200}))
+    assert store.largest(100) == (200, (3, "y"))
 
 
 def test_a_metric_names_the_largest_key() -> None:

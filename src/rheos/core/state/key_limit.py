@@ -160,13 +160,14 @@ class CountedLimit:
     _added: int = 0
     _count_after: int = 0
 
-    def add(self, rows: int, total: int, largest: Callable[[], tuple[int, Any]]) -> None:
+    def add(self, rows: int, total: int, largest: Callable[[int], tuple[int, Any] | None]) -> None:
         """Note that rows were added, and count keys if that is due.
 
         Args:
             rows: Number of added rows.
             total: Number of rows of all keys now.
-            largest: Function that returns the most rows that a key has, and that key.
+            largest: Function that returns the most rows that a key has, and that key. It may return
+                None if no key has more rows than its argument.
 
         Raises:
             InputError: A key has more rows than the limit.
@@ -174,8 +175,10 @@ class CountedLimit:
         self._added += rows
         if self._added < self._count_after or total <= self.limit.due:
             return
-        size, key = largest()
-        self.limit.see(size, key)
+        size = self.limit.due
+        if (counted := largest(size)) is not None:
+            size, key = counted
+            self.limit.see(size, key)
         self._added = 0
         self._count_after = max(min(total, self.limit.most - size), total // 8)
 

@@ -13,3 +13,13 @@ AnySlots: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 
 EMPTY = -1
 """Placeholder for a missing slot."""
+
+
+def order_by_slot(slots: Slots) -> npt.NDArray[np.int64]:
+    """Return the order of rows by their slots. Rows of the same slot keep their order."""
+    # NumPy sorts numbers of 16 bits by counting, in a seventh of the time of larger ones.
+    order = slots.astype(np.uint16).argsort(kind="stable")
+    if len(slots) and int(slots.max()) >> 16:
+        high = (slots >> 16).astype(np.uint16)
+        order = order[high[order].argsort(kind="stable")]
+    return order

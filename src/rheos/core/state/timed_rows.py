@@ -30,7 +30,7 @@ from rheos.core.protocol.elements import TS, Batch
 from rheos.core.state.levels import FAN_IN, level_of, to_spill
 from rheos.core.state.numbered_array import NumberedArray, with_room
 from rheos.core.state.numbered_rows import Numbers, taken
-from rheos.core.state.slots import Slots
+from rheos.core.state.slots import Slots, order_by_slot
 from rheos.core.state.spill import SpillFolder
 
 MOST_ROWS = 1 << 20
@@ -312,15 +312,9 @@ _FEW_RUNS = 16
 def _order(slots: Slots, stamps: Numbers) -> Numbers:
     """Return the order by slot, and by time within a slot."""
     if np.count_nonzero(stamps[1:] < stamps[:-1]) <= _FEW_RUNS:
-        # A batch mostly arrives in the order of time. Its runs are merged; numbers of 16 bits are
-        # sorted by counting.
+        # A batch mostly arrives in the order of time, so its runs are merged.
         by_time = np.argsort(stamps, kind="stable")
-        by_slot = slots[by_time]
-        order = np.argsort(by_slot.astype(np.uint16), kind="stable")
-        if int(by_slot.max()) >> 16:
-            high = (by_slot >> 16).astype(np.uint16)
-            order = order[np.argsort(high[order], kind="stable")]
-        return by_time[order]
+        return by_time[order_by_slot(slots[by_time])]
     low = int(stamps.min())
     span = int(stamps.max()) - low + 1
     if (int(slots.max()) + 1) * span < 2**63:

@@ -80,11 +80,30 @@ def test_results_of_one_window_are_joined_by_it_and_share_its_columns() -> None:
 
 
 def test_a_window_with_many_results_emits_bounded_batches() -> None:
-    groups = np.repeat(np.arange(3), 60)
-    left_at, found = _pairs(groups, np.tile(np.arange(60) >= 40, 3), (True, True))
-    pieces = [(left_at[entry], place) for entry, place in found.pieces(7)]
-    assert max(len(place) for _, place in pieces) <= 7
-    assert sum(len(place) for _, place in pieces) == 3 * 40 * 20
+    groups = np.repeat(np.arange(3, dtype=np.int32), 60)
+    pairs = _pairs(groups, np.tile(np.arange(60) >= 40, 3), np.full(180, 10), (True, True))
+    pieces = [place for _, place in pairs.found.pieces(7)]
+    assert max(map(len, pieces)) <= 7
+    assert sum(map(len, pieces)) == 3 * 40 * 20
+
+
+@pytest.mark.parametrize("keeps", [(False, False), (True, False), (False, True), (True, True)])
+def test_pairs_of_several_windows_are_in_the_order_of_their_ends(keeps: tuple[bool, bool]) -> None:
+    rng = np.random.default_rng(7)
+    keys, windows = rng.integers(0, 40, 300), rng.integers(0, 4, 300)
+    groups = np.unique(keys * 4 + windows, return_inverse=True)[1].astype(np.int32)
+    right = rng.random(300) < 0.3
+    pairs = _pairs(groups, right, windows, keeps)
+    entry, place = next(pairs.found.pieces(10_000))
+    made = [*zip(pairs.left[entry].tolist(), pairs.others[place].tolist(), strict=True)]
+    lefts, rights = np.flatnonzero(~right).tolist(), np.flatnonzero(right).tolist()
+    wanted = [(one, other) for one in lefts for other in rights if groups[one] == groups[other]]
+    with_partner = {row for pair in wanted for row in pair}
+    wanted += [(row, -1) for row in lefts if keeps[0] and row not in with_partner]
+    wanted += [(-1, row) for row in rights if keeps[1] and row not in with_partner]
+    assert sorted(made) == sorted(wanted)
+    ends = [int(windows[max(pair)]) for pair in made]
+    assert ends == sorted(ends)
 
 
 @dataclass

@@ -331,15 +331,16 @@ class TableOperator(RunningStateOperator):
             pairs=Segments(of_pairs, int(of_pairs.max(initial=0)) + 1),
         )
 
-    def _most_values(self, state: MemoryRunningState) -> tuple[int, Any]:
-        """Return the largest number of values of a key, and that key."""
+    def _most_values(self, state: MemoryRunningState, above: int) -> tuple[int, Any] | None:
+        """Return the largest number of values of a key, and that key. Return None if there is no
+        value."""
         at = state.is_occupied()
         columns = state.keys(np.arange(len(state)) if at is None else at)[: len(self._keys)]
         counted = (
             pa.table(columns, names=self._keys).group_by(self._keys).aggregate([([], "count_all")])
         )
         if not counted.num_rows:
-            return 0, ()
+            return None
         most = int(np.argmax(counted.column("count_all").to_numpy()))
         found = row_values(counted.combine_chunks().to_batches()[0], most)
         return found.pop("count_all"), tuple(found.values())

@@ -44,9 +44,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.graph.nodes import MAIN
@@ -70,6 +71,7 @@ from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.core.state.key_groups import refuse_null_keys
 from rheos.core.state.key_index import KeySlots
 from rheos.core.state.numbered_rows import Numbers
+from rheos.core.state.slots import Slots, order_by_slot
 from rheos.core.state.timed_rows import Matches
 
 _TIME = pa.timestamp("ms", "UTC")
@@ -200,25 +202,21 @@ class _PairsOfWindows(WindowRowsOperator):
             return
         frame = self._merge(frames, self._windows.window)
         rows, ends = self._rows.batch(frame), frame[END].to_numpy()
-        groups = self._groups(rows, ends)
-        right = self._united.is_right(rows)
-        order = np.argsort(groups * 2 + right, kind="stable")
-        left_at, found = _pairs(groups[order], right[order], kept(self._join.how))
         starts = self._windows.starts(frame)
-        # The index after the last row represents no row.
-        order = np.append(order, -1)
-        for entry, place in found.pieces(self.ctx.batch_rows):
-            left, others = order[left_at[entry]], order[place]
+        pairs = _pairs(
+            self._groups(rows, ends), self._united.is_right(rows), ends, kept(self._join.how)
+        )
+        for entry, place in pairs.found.pieces(self.ctx.batch_rows):
+            left, others = pairs.left[entry], pairs.others[place]
             either = np.maximum(left, others)
             yield Out(self._joined(rows, (left, others), starts[either], ends[either]))
 
-    def _groups(self, rows: Batch, ends: Numbers) -> Numbers:
-        """Return a number for each row's key and window, in the order of the windows' ends."""
-        slots = KeySlots(len(self.ctx.ports[0].keys))
-        keys = slots.lookup_or_add([rows.column(key) for key in self.ctx.ports[0].keys])
-        window = np.unique(ends, return_inverse=True)[1]
-        groups: Numbers = window * np.int64(len(slots)) + keys
-        return groups
+    def _groups(self, rows: Batch, ends: Numbers) -> Slots:
+        """Return a number for each row's key and window."""
+        columns = [rows.column(key) for key in self.ctx.ports[0].keys]
+        if (ends != ends[0]).any():
+            columns.append(pa.array(ends))
+        return KeySlots(len(columns)).lookup_or_add(columns)
 
     def _joined(
         self, rows: Batch, sides: tuple[Numbers, Numbers], starts: Numbers, ends: Numbers
@@ -226,29 +224,57 @@ class _PairsOfWindows(WindowRowsOperator):
         columns, taken = self._join.columns, []
         for port, numbers in enumerate(sides):
             side = self._united.side(port, rows).select(columns.of(port))
-            taken.append(side.take(pa.array(numbers, mask=numbers < 0)))
+            missing = numbers < 0
+            taken.append(side.take(pa.array(numbers, mask=missing if missing.any() else None)))
         window = [pa.array(times).cast(_TIME) for times in (starts, ends)]
         return columns.batch(taken, self.ctx.outputs[MAIN], ends - 1, more=window)
 
 
+class _Pairs(NamedTuple):
+    """The pairs of several windows. The number -1 represents a missing row."""
+
+    left: Numbers
+    """Left row of each entry of `found`."""
+    others: Numbers
+    """Right rows, by place."""
+    found: Matches
+
+
 def _pairs(
-    groups: Numbers, right: np.ndarray[tuple[int], np.dtype[np.bool_]], keeps: tuple[bool, bool]
-) -> tuple[Numbers, Matches]:
-    """Pair rows that are sorted by group, and then by side. Return entries in order, each with the
-    place of a left row and the matching right rows. The place after the last row represents a
-    missing row."""
-    nobody = len(groups)
-    begins = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
-    ends = np.append(begins[1:], nobody)
-    middles = begins + np.add.reduceat(~right, begins, dtype=np.int64)
-    group = np.repeat(np.arange(len(begins)), ends - begins)
-    place = np.arange(nobody)
-    begin, end = middles[group], ends[group]
-    left = np.where(right, nobody, place)
-    # Rows of either side that have no partner in their group.
-    alone = np.where(right, middles[group] == begins[group], begin == end)
-    begin = np.where(right, place, np.where(alone, nobody, begin))
-    end = np.where(right | alone, begin + 1, end)
-    wanted = np.where(alone, np.array(keeps)[right.astype(np.int8)], ~right)
-    chosen = np.flatnonzero(wanted)
-    return left, Matches(chosen, begin[chosen], end[chosen])
+    groups: Slots, right: npt.NDArray[np.bool_], ends: Numbers, keeps: tuple[bool, bool]
+) -> _Pairs:
+    """Pair rows of the same group. Pairs are in the order of the ends of their windows.
+
+    Args:
+        groups: Number of each row's group, from 0.
+        right: Whether each row belongs to the right side.
+        ends: End of each row's window, which is that of its group.
+        keeps: Whether rows of the left and of the right side are kept without a partner.
+    """
+    count = int(groups.max()) + 1
+    left, others = np.flatnonzero(~right), np.flatnonzero(right)
+    others = others[order_by_slot(groups[others])]
+    of_left, of_others = groups[left], groups[others]
+    partners = np.bincount(of_others, minlength=count)
+    begin = np.cumsum(partners) - partners
+    # The place after the last right row represents a missing row.
+    nobody = len(others)
+    some = partners[of_left] > 0
+    if keeps[LEFT]:
+        begins = np.where(some, begin[of_left], nobody)
+        stops = np.where(some, begin[of_left] + partners[of_left], nobody + 1)
+    else:
+        left, of_left = left[some], of_left[some]
+        begins = begin[of_left]
+        stops = begins + partners[of_left]
+    if keeps[RIGHT]:
+        alone = np.flatnonzero(np.bincount(of_left, minlength=count)[of_others] == 0)
+        left = np.concatenate([left, np.full(len(alone), -1)])
+        begins = np.concatenate([begins, alone])
+        stops = np.concatenate([stops, alone + 1])
+    others = np.append(others, -1)
+    by = np.arange(len(left))
+    of_entries = ends[np.maximum(left, others[begins])]
+    if (of_entries[1:] < of_entries[:-1]).any():
+        by = of_entries.argsort(kind="stable")
+    return _Pairs(left, others, Matches(by, begins[by], stops[by]))

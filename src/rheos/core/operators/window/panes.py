@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import polars as pl
 
 from rheos.core.protocol.snapshots import PartMode
@@ -28,6 +29,10 @@ from rheos.core.state.spill import SpillFolder
 
 WORTH_A_DELTA = 2
 """Maximum ratio of a full part to a delta at which a full part is written instead, to end the chain."""
+
+_FACTOR = np.uint64(31)
+_HASHES = np.uint64(1 << 16)
+"""Number of hashes by which rows are counted to bound the rows of a key."""
 
 _LEAST_ROWS = 1 << 10
 """Minimum number of rows in a piece of state that exceeds memory."""
@@ -182,16 +187,28 @@ class PaneStore:
         """Return the number of rows."""
         return sum(segment.height for segment in self)
 
-    def largest(self) -> tuple[int, tuple[object, ...]]:
-        """Return the most rows that a key has in all panes, and the key."""
+    def largest(self, above: int) -> tuple[int, tuple[object, ...]] | None:
+        """Return the most rows that a key has in all panes, and the key. Return None if no key has more
+        than `above`: to know that, it is mostly enough to count hashes, which takes less time."""
         part = self.whole()
-        if part is None:
-            return 0, ()
+        if part is None or self._most_with_one_hash(part) <= above:
+            return None
         counted = pl.concat(
             frame.group_by(self._keys).len() for frames in part.pieces() for frame in frames
         )
         most = counted.group_by(self._keys).agg(pl.col("len").sum()).sort("len").row(-1)
         return most[-1], most[:-1]
+
+    def _most_with_one_hash(self, part: PanePart) -> int:
+        """Return the most rows whose keys share bits of their hash: at least as many as a key has."""
+        counts = np.zeros(int(_HASHES), np.int64)
+        for frames in part.pieces():
+            for frame in frames:
+                hashes = np.zeros(frame.height, np.uint64)
+                for key in self._keys:
+                    hashes = hashes * _FACTOR + frame[key].hash().to_numpy()
+                counts += np.bincount((hashes % _HASHES).view(np.int64), minlength=int(_HASHES))
+        return int(counts.max())
 
     @property
     def memory_bytes(self) -> int:

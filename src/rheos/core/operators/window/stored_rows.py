@@ -10,7 +10,7 @@ import pyarrow as pa
 from rheos.core.operators.contract import PortType
 from rheos.core.operators.window.frames import KEY, empty_frame, key_names
 from rheos.core.protocol.elements import TS, visible
-from rheos.core.protocol.polars_frames import arrow_table
+from rheos.core.protocol.polars_frames import arrow_column
 
 _ROW = "row."
 TIME = "ts"
@@ -34,7 +34,7 @@ class StoredRows:
 
     def batch(self, rows: pl.DataFrame) -> pa.RecordBatch:
         """Return rows as they arrived, without their event time."""
-        named = rows.select(pl.col(inside).alias(name) for name, inside in self._inside.items())
-        table = arrow_table(named).cast(self.schema)
-        arrays = [column.combine_chunks() for column in table.columns]
+        arrays = [
+            arrow_column(rows[self._inside[field.name]]).cast(field.type) for field in self.schema
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
