@@ -69,6 +69,70 @@ def test_a_channel_after_its_barrier_waits_for_the_others() -> None:
     assert decisions.drain() == [11, GateEvent.ALIGNED, 2, 12]
 
 
+def stepping(gate: InputGate, channel: ChannelId, *steps: int) -> None:
+    """Offer a row for each step, and then a watermark."""
+    for step in steps:
+        gate.offer(channel, row(step))
+        gate.offer(channel, WatermarkMark(step))
+
+
+def taken_rows(gate: InputGate, elements: int) -> list[int]:
+    """Take this number of elements, and return the rows among them."""
+    rows = []
+    for _ in range(elements):
+        taken = gate.take()
+        assert taken is not None
+        channel, element = taken
+        if isinstance(element, pa.RecordBatch):
+            rows.append(element.column(0)[0].as_py())
+        else:
+            gate.interpret(channel, element)
+    return rows
+
+
+def test_a_channel_that_is_ahead_in_event_time_mostly_lets_the_others_go_first() -> None:
+    gate = DecisionLog().gate
+    stepping(gate, A, 10, 20, 30)
+    stepping(gate, B, 1)
+    taken_rows(gate, 8)
+    stepping(gate, A, 40, 50, 60)
+    stepping(gate, B, 2, 3, 4, 5, 6, 7)
+    rows = taken_rows(gate, 10)
+    assert [each for each in rows if each >= 40] == [40], "it has one turn of four"
+    assert [each for each in rows if each < 10] == [2, 3, 4, 5]
+
+
+def test_channels_one_step_apart_take_turns() -> None:
+    gate = DecisionLog().gate
+    stepping(gate, A, 10, 20, 30, 40)
+    stepping(gate, B, 11, 21, 31, 41)
+    assert taken_rows(gate, 16) == [10, 11, 20, 21, 30, 31, 40, 41]
+
+
+def test_a_channel_that_is_ahead_is_read_while_the_others_are_empty_or_idle() -> None:
+    gate = DecisionLog().gate
+    stepping(gate, B, 1)
+    stepping(gate, A, 10, 20, 30, 40)
+    assert sorted(taken_rows(gate, 10)) == [1, 10, 20, 30, 40]
+    gate.offer(B, Idle())
+    taken_rows(gate, 1)
+    stepping(gate, A, 50)
+    stepping(gate, B, 2)
+    assert sorted(taken_rows(gate, 3)) == [2, 50]
+
+
+def test_a_channel_that_is_ahead_takes_turns_while_a_barrier_is_awaited() -> None:
+    gate = DecisionLog().gate
+    stepping(gate, B, 1)
+    stepping(gate, A, 10, 20)
+    taken_rows(gate, 6)
+    gate.offer(A, row(30))
+    gate.offer(A, barrier(1))
+    for number in range(8):
+        gate.offer(B, row(number))
+    assert 30 in taken_rows(gate, 2)
+
+
 def test_an_ended_channel_counts_as_every_later_barrier() -> None:
     decisions = DecisionLog()
     decisions.offer(A, End())

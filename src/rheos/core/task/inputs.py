@@ -44,6 +44,9 @@ from rheos.core.task.loop_end import IterationMarkMerger
 from rheos.core.task.traffic import Traffic
 from rheos.core.task.watermarks import Activity, WatermarkMerger
 
+_TURNS = 4
+"""One of this number of turns includes the channels that are ahead in event time."""
+
 
 class GateEvent(Enum):
     """The meaning of a mark that was taken from the input."""
@@ -155,6 +158,10 @@ class InputGate:
         self._queued = 0
         """Number of elements in the queues of all channels, so that an empty gate is not searched."""
         self._next = 0
+        self._turn = 0
+        """Number of the turn, modulo `_TURNS`."""
+        self._left_out: Collection[int] = ()
+        """Channels that let the others go first in this turn."""
         self._watermarks = WatermarkMerger(
             len(channels),
             [n for n, of in enumerate(self.channels) if of.feedback or of.port in untimed],
@@ -225,15 +232,29 @@ class InputGate:
             channel.closed = True
 
     def take(self, ready: Callable[[Channel], bool] | None = None) -> tuple[Channel, Element] | None:
-        """Take the next element of a readable channel, round robin; None if no channel has one. `ready`
-        returns whether the first element of a channel may be taken yet."""
+        """Take the next element of a readable channel; None if no channel has one. Channels take turns,
+        but those that are ahead in event time mostly let the others go first. `ready` returns whether
+        the first element of a channel may be taken yet."""
         if not self._queued:
             return None
-        count = len(self.channels)
+        self._turn = (self._turn + 1) % _TURNS
+        # Rows that are ahead would only wait in windows and joins for those of other channels. While
+        # they wait in their channel, its sender runs out of credit, and the others catch up.
+        self._left_out = self._watermarks.ahead if self._turn and not self._arrivals else ()
+        taken = self._take_next(ready)
+        if taken is None and self._left_out:
+            self._left_out = ()
+            taken = self._take_next(ready)
+        return taken
+
+    def _take_next(self, ready: Callable[[Channel], bool] | None) -> tuple[Channel, Element] | None:
+        count, left_out = len(self.channels), self._left_out
         for step in range(count):
             i = (self._next + step) % count
             channel = self.channels[i]
-            if channel.queue and not channel.blocked and (ready is None or ready(channel)):
+            if not channel.queue or channel.blocked or i in left_out:
+                continue
+            if ready is None or ready(channel):
                 self._next = (i + 1) % count
                 element = channel.queue.popleft()
                 self._note_departure(channel, element)
@@ -242,14 +263,14 @@ class InputGate:
 
     def take_rows(self, edge: int, max_rows: int) -> tuple[Channel, Batch] | None:
         """Take the next batch of a readable channel of the edge, round robin, if it has at most
-        `max_rows` rows; None if no channel has one."""
+        `max_rows` rows; None if no channel has one. It comes after the element that `take` returned."""
         if not self._queued:
             return None
-        count = len(self.channels)
+        count, left_out = len(self.channels), self._left_out
         for step in range(count):
             i = (self._next + step) % count
             channel = self.channels[i]
-            if not channel.queue or channel.blocked or channel.id.edge != edge:
+            if not channel.queue or channel.blocked or channel.id.edge != edge or i in left_out:
                 continue
             element = channel.queue[0]
             if isinstance(element, pa.RecordBatch) and element.num_rows <= max_rows:

@@ -18,6 +18,8 @@ class Activity(Enum):
 @dataclass(slots=True)
 class _Lane:
     watermark_ms: int = MIN_TIMESTAMP_MS
+    before_ms: int = MIN_TIMESTAMP_MS
+    """Watermark before it rose last."""
     activity: Activity = Activity.ACTIVE
 
 
@@ -38,12 +40,14 @@ class WatermarkMerger:
             self._lanes[lane].activity = Activity.ENDED
         self.watermark_ms = MIN_TIMESTAMP_MS
         self.idle = False
+        self.ahead: frozenset[int] = frozenset()
+        """Lanes that were beyond the merged watermark even before their own watermark rose last."""
 
     def advance(self, lane: int, watermark_ms: int) -> bool:
         """Record a lane's watermark, and make it active. Return whether the merged watermark rose."""
         state = self._lanes[lane]
         if watermark_ms > state.watermark_ms:
-            state.watermark_ms = watermark_ms
+            state.before_ms, state.watermark_ms = state.watermark_ms, watermark_ms
         if watermark_ms == MAX_TIMESTAMP_MS:
             state.activity = Activity.ENDED
         elif state.activity is Activity.IDLE:
@@ -67,6 +71,17 @@ class WatermarkMerger:
         return self._merge()
 
     def _merge(self) -> bool:
+        rose = self._rose()
+        self.ahead = frozenset(
+            [
+                number
+                for number, lane in enumerate(self._lanes)
+                if lane.before_ms > self.watermark_ms and lane.activity is Activity.ACTIVE
+            ]
+        )
+        return rose
+
+    def _rose(self) -> bool:
         live = [lane for lane in self._lanes if lane.activity is not Activity.ENDED]
         active = [lane for lane in live if lane.activity is Activity.ACTIVE]
         self.idle = bool(live) and not active
