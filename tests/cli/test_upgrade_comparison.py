@@ -10,6 +10,8 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from rheos.api import partial_settings
+from rheos.api.overrides import Overrides
 from rheos.cli import upgrade_comparison
 from rheos.cli.main import app
 from rheos.cli.upgrade_comparison import (
@@ -19,11 +21,12 @@ from rheos.cli.upgrade_comparison import (
     compare_before_upgrade,
     compared_outputs,
 )
-from rheos.core.errors import ConfigurationError
+from rheos.core.errors import CheckpointError, ConfigurationError
 from rheos.core.protocol.ids import JobId, JobKey
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord, Registry
 from rheos.ops.control.started_program import program_of
+from rheos.runtimes.job import CommandSettings
 from tests.ops.forks.stopped_job import FORBIDDEN, PROGRAM, digest, stopped, write_input
 
 
@@ -61,6 +64,8 @@ def request(file: str = "job_v2.py", *allowed: str) -> CompareRequest:
         file=str(Path(file).absolute()),
         arguments=[],
         parameters={},
+        config=None,
+        options={},
         length="30ms",
         allowed=list(allowed),
         against=None,
@@ -175,3 +180,47 @@ def test_a_process_that_takes_too_long_is_a_failed_comparison(
 def test_options_of_the_comparison_need_it() -> None:
     done = CliRunner().invoke(app, ["upgrade", "orders", "job.py", "--allow-differences", "windows"])
     assert (done.exit_code, "need --compare" in done.output) == (2, True)
+
+
+def with_settings(running: JobRecord, command: CommandSettings) -> None:
+    """Record the settings of the job's command."""
+    program = program_of(Path("job.py").absolute(), [], {}, command)
+    Registry().add(msgspec.structs.replace(running, program=program))
+
+
+def test_each_program_has_the_settings_of_its_command(
+    running: JobRecord, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The checkpoint has 128 key groups, so a program with other settings cannot read it."""
+    Path("job.toml").write_text("max_parallelism = 64\n")
+    file = CommandSettings(str(Path("job.toml").absolute()))
+    with_settings(running, file)
+    with pytest.raises(CheckpointError, match="the program has 64"):
+        compared_outputs("orders", request())
+    # Options override the file.
+    with_settings(running, CommandSettings(file.file, {"max_parallelism": 128}))
+    assert compared_outputs("orders", request())["differing"] == ["windows"]
+    changed = msgspec.structs.replace(request(), config=file.file)
+    with pytest.raises(CheckpointError, match="the program has 64"):
+        compared_outputs("orders", changed)
+    assert compare_before_upgrade("orders", changed, answering()) == 0
+    assert "the setting max_parallelism of the job's command was 128, and now is not set" in (
+        capsys.readouterr().err
+    )
+    Path("job.toml").write_text("max_parallelism = 32\n")
+    with pytest.raises(ConfigurationError, match="have changed since"):
+        compared_outputs("orders", request())
+
+
+def test_a_changed_file_that_does_not_exist_is_refused(running: JobRecord) -> None:
+    with pytest.raises(ConfigurationError, match="does not exist"):
+        compared_outputs("orders", request("missing.py"))
+
+
+def test_the_settings_of_a_command_contain_no_credentials(running: JobRecord) -> None:
+    Path("job.toml").write_text("max_parallelism = 64\n")
+    given = {"checkpoint_dir": "s3://key:secret@bucket/a", "parallelism": 2, "renamed": {"a": "b"}}
+    settings = (partial_settings.from_file("job.toml"), partial_settings.from_command(given))
+    found = Overrides(settings=settings).command_settings
+    assert found.file == str(Path("job.toml").absolute())
+    assert found.options == {"parallelism": 2, "renamed": {"a": "b"}}

@@ -468,6 +468,7 @@ class Environment(HintedBase):
                 until_now=options.until_now,
                 standby=options.standby,
                 restores_ahead=options.restores_ahead,
+                command=options.command_settings,
                 succeeds=options.succeeds,
                 succeeds_driver=options.succeeds_driver,
                 keep_ms=options.keep_ms,

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rheos.api.partial_settings import PartialSettings
+from rheos.core.redaction import redacted
 from rheos.core.site import call_site
-from rheos.runtimes.job import JobStatus
+from rheos.runtimes.job import CommandSettings, JobStatus
 from rheos.runtimes.job_handle import JobHandle
 
 if TYPE_CHECKING:
@@ -56,10 +57,27 @@ class Overrides:
     keep_ms: int = 0
     """Time in ms for which the driver that hands the job over is kept ready."""
 
+    @property
+    def command_settings(self) -> CommandSettings:
+        """Return the settings of the command: the path of its file of settings, and its options. Values
+        that are not plain, or contain credentials, are left out."""
+        file = next((each.file for each in self.settings if each.file is not None), None)
+        options: dict[str, Any] = {}
+        for partial in self.settings:
+            if partial.file is None:
+                options |= {name: value for name, value in partial.values.items() if _is_plain(value)}
+        return CommandSettings(file, options)
+
     def override_of(self, name: str) -> Any:
         """Return the override of a setting; None if the command does not set it."""
         overriding = [partial.values[name] for partial in self.settings if name in partial.values]
         return overriding[-1] if overriding else None
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_plain, [*value, *value.values()]))
+    return isinstance(value, str | int | float) and redacted(str(value)) == str(value)
 
 
 class ProgramCapture(BaseException):

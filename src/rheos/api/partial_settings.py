@@ -17,6 +17,7 @@ The names are those of `Settings`. A field of one of its groups is named by both
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,6 +45,8 @@ class PartialSettings:
     values: Mapping[str, Any]
     place: Callable[[str], Place]
     """Place of a setting, by its name."""
+    file: str | None = None
+    """Absolute path of the file with the settings; None if they are from elsewhere."""
 
     def __post_init__(self) -> None:
         for name in self.values:
@@ -159,7 +162,7 @@ def from_file(path: str | Path) -> PartialSettings:
     def place(name: str) -> Site:
         return Site(str(path), lines.get(name) or lines.get(name.partition(".")[0], 1))
 
-    return PartialSettings(dict(_read(tables, place)), place)
+    return PartialSettings(dict(_read(tables, place)), place, os.path.abspath(path))
 
 
 def _read(tables: Mapping[str, Any], place: Callable[[str], Place]) -> Iterator[tuple[str, Any]]:

@@ -230,6 +230,8 @@ def upgrade(
                     file=str(file.absolute()),
                     arguments=arguments or [],
                     parameters=parameters(param),
+                    config=given.command_settings.file,
+                    options=dict(given.command_settings.options),
                     length=compare,
                     allowed=replaying.names_in(allow_differences),
                     against=None if against is None else str(against.absolute()),

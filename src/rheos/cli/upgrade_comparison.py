@@ -8,7 +8,7 @@ continues with its program.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +28,10 @@ from rheos.ops.dashboard.replay_guard import GuardExit, surroundings
 from rheos.ops.dashboard.replays import REPLAY_COMMAND, AnsweredReplay, AskedReplay
 from rheos.ops.forks.forking import plan_fork
 from rheos.ops.forks.job_program import job_program
+from rheos.runtimes.job import CommandSettings
 
+_ONLY_UPGRADES = frozenset(("allow_dropped", "new_aggregates", "renamed"))
+"""Settings that only concern the restored checkpoint."""
 _MAX_ANSWER_BYTES = 1 << 20
 _SAMPLES = 10
 _TIME_FACTOR = 4
@@ -44,6 +47,10 @@ class CompareRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Absolute path of the changed program."""
     arguments: list[str]
     parameters: dict[str, str]
+    config: str | None
+    """Absolute path of the file of settings; None if there is none."""
+    options: dict[str, Any]
+    """Other settings of the command, by the names of `rh.Settings`."""
     length: str
     """Length of the input in event time, such as "5m"."""
     allowed: list[str]
@@ -82,6 +89,8 @@ def compare_before_upgrade(job: str, request: CompareRequest, ask: Ask | None = 
     try:
         running, changed = find_running(job), _changed_program(request)
         say(f"comparing both programs over {request.length} of input", error=True, flush=True)
+        for line in _other_settings(running.program, changed):
+            say(line, error=True, flush=True)
         compared = (ask or ask_process)(job, request)
         if not compared.rows:
             raise ConfigurationError(
@@ -115,8 +124,21 @@ def compare_before_upgrade(job: str, request: CompareRequest, ask: Ask | None = 
     return 0
 
 
+def _other_settings(running: StartedProgram | None, changed: StartedProgram | None) -> Iterator[str]:
+    """Yield a line for each setting that only one of the commands passes, or passes differently."""
+    if running is None or changed is None:
+        return
+    names = sorted({*running.options, *changed.options} - _ONLY_UPGRADES)
+    values = [(name, running.options.get(name), changed.options.get(name)) for name in names]
+    for name, old, new in [("config", running.config, changed.config), *values]:
+        if old != new:
+            shown = ["not set" if each is None else str(each) for each in (old, new)]
+            yield f"the setting {name} of the job's command was {shown[0]}, and now is {shown[1]}"
+
+
 def _changed_program(request: CompareRequest) -> StartedProgram | None:
-    return program_of(Path(request.file), request.arguments, request.parameters)
+    settings = CommandSettings(request.config, request.options)
+    return program_of(Path(request.file), request.arguments, request.parameters, settings)
 
 
 def ask_process(job: str, request: CompareRequest) -> ComparedOutputs:
@@ -167,12 +189,14 @@ def compared_outputs(job: str, request: CompareRequest) -> dict[str, Any]:
         RheosError: an error of one of the programs.
     """
     found = job_program(job, None, request.against)
-    changed = msgspec.structs.replace(
-        found.started,
-        file=request.file,
-        arguments=request.arguments,
-        parameters=request.parameters,
-    )
+    given = _changed_program(request)
+    if given is None:
+        raise ConfigurationError(
+            f"the job file {request.file!r} does not exist",
+            hint="pass the Python file that builds the job",
+        )
+    # Relative paths must mean the same in both programs.
+    changed = msgspec.structs.replace(given, folder=found.started.folder)
     aggregates = None if request.new_aggregates is None else NewAggregates(request.new_aggregates)
     renamed = {OperatorId(old): OperatorId(new) for old, new in request.renamed.items()}
     upgrade = Upgrade(request.allow_dropped, aggregates, renamed)

@@ -50,6 +50,16 @@ class JobState(Enum):
 
 
 @dataclass(frozen=True)
+class CommandSettings:
+    """Settings that a command passed instead of the program's own."""
+
+    file: str | None = None
+    """Absolute path of the file of settings; None if there is none."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options by the names of `rh.Settings`, without credentials. They override the file."""
+
+
+@dataclass(frozen=True)
 class ScalingBounds:
     """Bounds of the parallelism of a job that follows its load."""
 
@@ -176,6 +186,8 @@ class JobConfig:
     """Id of the driver that must still run that job; None for any driver."""
     keep_ms: int = 0
     """Time in ms for which the driver that hands the job over is kept ready, for a rollback."""
+    command: CommandSettings = field(default_factory=CommandSettings)
+    """Settings of the command that runs the program."""
     settings: tuple[tuple[str, str], ...] = ()
     """Settings by the names of `rh.Settings`, as a user writes them, for display."""
     driver: str = ""

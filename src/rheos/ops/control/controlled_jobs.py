@@ -110,7 +110,7 @@ class ControlledRuntime:
     ) -> JobHandle:
         """Start the job. Raise ConfigurationError also if another driver runs it. With
         `config.standby`, wait until that driver is gone, or return a handle of the ended job."""
-        program = started_program(plan.context.parameters.over)
+        program = started_program(plan.context.parameters.over, config.command)
         config = replace(config, driver=str(this_process()))
         if config.succeeds is not None:
             return self._succeed(plan, config, listener, program)

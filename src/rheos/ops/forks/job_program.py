@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from rheos.api import partial_settings
 from rheos.api.overrides import Overrides
 from rheos.api.program_file import planned_program
 from rheos.connectors.urls import absolute
@@ -104,8 +105,16 @@ def savepoint_of(job: JobId, directory: str) -> CopiedCheckpoint:
 
 
 def planned(program: StartedProgram) -> PhysicalPlan:
-    """Return the plan of a program. Called in its working directory."""
-    settings = Overrides(parameters=program.parameters)
+    """Return the plan of a program with the settings of its command. Called in its working directory.
+    Raise ConfigurationError if the file of settings has changed, and the program's own errors."""
+    if not program.has_same_settings_file:
+        raise ConfigurationError(
+            f"the settings in {program.config} have changed since {program.file} was started with them",
+            hint="restore the file, or start the job again with the changed settings first",
+        )
+    files = () if program.config is None else (partial_settings.from_file(program.config),)
+    given = partial_settings.from_command(program.options)
+    settings = Overrides(settings=(*files, given), parameters=program.parameters)
     return planned_program(Path(program.file), program.arguments, settings)
 
 
