@@ -1,10 +1,11 @@
 """How long a job takes to run again after a worker was killed, on a warm session, and where it goes.
 
-usage: python benchmarks/restart.py [TIMES] [PARALLELISM] [--state MB]
+usage: python benchmarks/restart.py [TIMES] [PARALLELISM] [--state MB] [--ahead]
 
 A keyed function with state, fed without end; a worker is killed with SIGKILL after some checkpoints.
 With --state, the function first stores values of 1,000 bytes, until its state is so large.
 Then 20,000 of the values change every second.
+With --ahead, further slots restore each checkpoint, and the restart takes them.
 Times are on one clock, which all processes of a machine share. The parts follow one another:
 
     noticed        the master stops the attempt: Spark has seen that the worker is gone
@@ -34,6 +35,8 @@ import psutil
 import pyarrow as pa
 
 import rheos as rh
+from rheos.ops.control.controlled_jobs import ControlledJob
+from rheos.runtimes.driver.driven_job import MasterDrivenJob
 
 COUNTED = pa.schema([("k", pa.int64()), ("n", pa.int64())])
 CHECKPOINTS = "200ms"
@@ -110,7 +113,12 @@ class Keys:
 
 
 def submit(
-    folder: str, parallelism: int, slots: int | None = None, state_mb: int = 0
+    folder: str,
+    parallelism: int,
+    slots: int | None = None,
+    state_mb: int = 0,
+    *,
+    ahead: bool = False,
 ) -> tuple[rh.JobHandle, Path, Path]:
     """Start the job. Return it, the folder of its notes and that of its output.
 
@@ -119,11 +127,16 @@ def submit(
         parallelism: number of subtasks.
         slots: number of slots of the session, if the job is to grow.
         state_mb: size of the state. If 0, it is a number for each of `SMALL_KEYS`.
+        ahead: whether further slots restore each checkpoint ahead.
     """
     notes, out = Path(tempfile.mkdtemp(dir=folder)), Path(tempfile.mkdtemp(dir=folder))
     master = None if slots is None else f"local[{slots + 1}]"
     env = rh.Environment(
-        parallelism, runtime="continuous", checkpoint_interval=interval(state_mb), master=master
+        parallelism,
+        runtime="continuous",
+        checkpoint_interval=interval(state_mb),
+        master=master,
+        restore_ahead=ahead,
     )
     keys = state_mb * 1_000_000 // VALUE_BYTES or SMALL_KEYS
     numbers = env.from_source(rh.generator(Keys(keys), rate_per_s=RATE))
@@ -144,10 +157,16 @@ def interval(state_mb: int) -> str:
 def until(condition: Callable[[], bool]) -> float:
     began = time.monotonic()
     while not condition():
-        if time.monotonic() - began > 60:
-            raise TimeoutError("it did not come about within 60 s")
+        if time.monotonic() - began > 120:
+            raise TimeoutError("it did not come about within 120 s")
         time.sleep(0.002)
     return time.monotonic()
+
+
+def is_prepared(job: rh.JobHandle) -> bool:
+    assert isinstance(job, ControlledJob)
+    assert isinstance(job.job, MasterDrivenJob)
+    return job.job.master.prepared_for_restart
 
 
 def running(job: rh.JobHandle, attempt: int) -> bool:
@@ -161,18 +180,22 @@ def noted(notes: Path, what: str) -> list[float]:
     return [float(first) for words in lines for first in [t for w, t in words if w == what][:1]]
 
 
-def parts(folder: str, parallelism: int, state_mb: int) -> tuple[float, dict[str, float], bool]:
+def parts(
+    folder: str, parallelism: int, state_mb: int, *, ahead: bool
+) -> tuple[float, dict[str, float], bool]:
     """Seconds from the start to the first record, each part of a restart, and whether the killed
     worker's successor was a fresh process."""
     began = time.monotonic()
-    job, notes, out = submit(folder, parallelism, state_mb=state_mb)
+    job, notes, out = submit(folder, parallelism, state_mb=state_mb, ahead=ahead)
     until(lambda: len(noted(notes, "first")) == parallelism)
     start_s = max(noted(notes, "first")) - began
     until(lambda: state_mb * 1e6 <= max((done.state_bytes for done in job.checkpoints()), default=0))
     stored = job.status().checkpoints_completed
     until(lambda: job.status().checkpoints_completed >= stored + 3)
-    workers = sorted(notes.iterdir())
-    for worker in workers:
+    if ahead:
+        until(lambda: is_prepared(job))
+    workers = [file for file in sorted(notes.iterdir()) if "first" in file.read_text()]
+    for worker in notes.iterdir():
         worker.unlink()
     wall, killed = time.time(), time.monotonic()
     os.kill(int(workers[0].name), signal.SIGKILL)
@@ -181,7 +204,8 @@ def parts(folder: str, parallelism: int, state_mb: int) -> tuple[float, dict[str
     old = set(out.glob("part-*"))
     at["connected"] = until(lambda: running(job, 2))
     until(lambda: len(noted(notes, "first")) == parallelism)
-    at["shipped"] = max(noted(notes, "made"))
+    if not ahead:  # Prepared slots have unpickled the program before.
+        at["shipped"] = max(noted(notes, "made"))
     at["restored"] = max(noted(notes, "open"))
     at["first record"] = max(noted(notes, "first"))
     at["published"] = until(lambda: bool(set(out.glob("part-*")) - old))
@@ -196,13 +220,14 @@ def main() -> None:
     parser.add_argument("times", type=int, nargs="?", default=5)
     parser.add_argument("parallelism", type=int, nargs="?", default=2)
     parser.add_argument("--state", type=int, default=0, metavar="MB")
+    parser.add_argument("--ahead", action="store_true")
     given = parser.parse_args()
     times, parallelism = given.times, given.parallelism
     with tempfile.TemporaryDirectory() as folder:
-        warm, notes, _ = submit(folder, parallelism)
+        warm, notes, _ = submit(folder, parallelism, ahead=given.ahead)
         until(lambda: len(noted(notes, "first")) == parallelism)
         warm.cancel()
-        runs = [parts(folder, parallelism, given.state) for _ in range(times)]
+        runs = [parts(folder, parallelism, given.state, ahead=given.ahead) for _ in range(times)]
     fresh = sum(new for _, _, new in runs)
     print(f"{times} times, parallelism {parallelism}, {fresh} with a fresh process; seconds, median")
     print(f"(least to most); a checkpoint every {interval(given.state)}")

@@ -114,6 +114,7 @@ def test_default_settings_are_shown() -> None:
         "latency": "none",
         "encrypt": "none",
         "heartbeat_timeout": "15s",
+        "restore_ahead": "false",
         "termination_grace": "20s",
         "termination_savepoint": "false",
         "history_interval": "10s",

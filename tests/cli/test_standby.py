@@ -36,11 +36,3 @@ def test_missing_requirements_are_reported_at_their_line(
     assert done.exit_code == 2
     assert "job.py:6: --standby resumes" in done.output
     assert says in done.output
-
-
-def test_slots_ahead_need_a_standby(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("job.py").write_text(PROGRAM)
-    done = CliRunner().invoke(app, ["run", "--restore-ahead", "--runtime", "continuous", "job.py"])
-    assert done.exit_code == 2
-    assert "but --standby is missing" in done.output

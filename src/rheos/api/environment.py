@@ -467,7 +467,6 @@ class Environment(HintedBase):
                 job=self._job_id(name),
                 until_now=options.until_now,
                 standby=options.standby,
-                restores_ahead=options.restores_ahead,
                 command=options.command_settings,
                 succeeds=options.succeeds,
                 succeeds_driver=options.succeeds_driver,

@@ -48,8 +48,6 @@ class Overrides:
     """Whether a job stops after reading the input that exists when it is submitted."""
     standby: bool = False
     """Whether to wait while another driver runs the job, and to take over when that driver is gone."""
-    restores_ahead: bool = False
-    """Whether the slots of a standby start while it waits, and restore the job's checkpoints."""
     succeeds: str | None = None
     """Running job that is handed over to this driver; None if this driver starts its job itself."""
     succeeds_driver: str | None = None

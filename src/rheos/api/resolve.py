@@ -127,6 +127,7 @@ def _checkpoint(merged: MergedSettings) -> CheckpointConfig:
         tolerable_failures=_read(merged, "checkpoints.tolerable_failures"),
         max_concurrent=max_concurrent,
         restart=_restart(merged),
+        restore_ahead=_read(merged, "restore_ahead"),
     )
 
 

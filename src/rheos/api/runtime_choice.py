@@ -53,11 +53,6 @@ class RuntimeChoice:
             self._check_until_now(config)
         if overrides.standby:
             self._check_standby(config)
-        elif overrides.restores_ahead:
-            raise ConfigurationError(
-                "--restore-ahead prepares the slots of a standby, but --standby is missing",
-                hint="add --standby, or leave out --restore-ahead",
-            )
         if overrides.succeeds is not None:
             self._check_succeeds(config)
         if config.scaling is not None and self.is_batch:

@@ -155,6 +155,13 @@ class Settings:
     restart: RestartStrategy | None = setting(
         None, "Strategy after a failure; see `rh.restart`. None is `exponential_delay()`."
     )
+    restore_ahead: bool = setting(
+        False,
+        "Keep as many further slots, which restore each checkpoint next to the running job, or in a "
+        "standby. A restart after a lost worker then takes them, and reads little. It needs twice the "
+        "slots, and twice the memory of state. Ignored in batch.",
+        option="--restore-ahead",
+    )
     termination_grace: Duration = setting(
         "20s",
         "Time that the job has to take a checkpoint and end when its driver receives SIGTERM. After "

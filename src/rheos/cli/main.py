@@ -35,7 +35,6 @@ from rheos.cli.options import (
     OtlpUrl,
     Param,
     ProgramArguments,
-    RestoreAhead,
     Standby,
     UntilOption,
     VirtualTime,
@@ -155,7 +154,6 @@ def run(
     arguments: Arguments = None,
     until: UntilOption = None,
     standby: Standby = False,
-    restore_ahead: RestoreAhead = False,
     for_: VirtualTime = None,
     param: Param = None,
     metrics_port: MetricsPlace = None,
@@ -180,7 +178,6 @@ def run(
             until_now=until is not None,
             until_ms=None if for_ is None else duration_ms(for_),
             standby=standby,
-            restores_ahead=restore_ahead,
         )
         watched = MonitoringOptions(metrics_port, otlp, with_dashboard, log_json, metrics_name or ())
         raise typer.Exit(run(file, arguments or [], overrides, watched))

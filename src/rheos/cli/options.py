@@ -186,15 +186,6 @@ Standby = Annotated[
     ),
 ]
 
-RestoreAhead = Annotated[
-    bool,
-    typer.Option(
-        "--restore-ahead",
-        help="Start the slots of a standby while it waits, and restore each checkpoint in them. It "
-        "takes the job over sooner, and needs the job's slots and memory. Needs --standby.",
-    ),
-]
-
 Keep = Annotated[
     str,
     typer.Option(

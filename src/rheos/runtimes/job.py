@@ -177,8 +177,6 @@ class JobConfig:
     standby: bool = False
     """Whether this driver waits while another one runs the job, and takes over when that one is
     gone."""
-    restores_ahead: bool = False
-    """Whether the slots of a standby start while it waits, and restore the job's checkpoints (UP10)."""
     succeeds: str | None = None
     """Running job that is handed over to this driver, as the user names it; None if this driver starts
     its job itself."""

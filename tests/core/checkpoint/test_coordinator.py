@@ -25,6 +25,7 @@ from rheos.core.checkpoint.events import (
     LogRead,
     LogUnreadable,
     Outcome,
+    PrepareState,
     ReadLog,
     Recover,
     Recovered,
@@ -39,6 +40,7 @@ from rheos.core.checkpoint.events import (
 )
 from rheos.core.checkpoint.lifecycle import LifecycleState
 from rheos.core.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
+from rheos.core.checkpoint.open_checkpoints import SOON_MS
 from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.errors import (
     CheckpointError,
@@ -108,6 +110,30 @@ def claim(
         parallelism=2,
         completed=completed,
     )
+
+
+class TestPreparedSlots:
+    """Slots that restore checkpoints next to the attempt (UP12)."""
+
+    def test_they_restore_each_checkpoint_that_is_in_the_log(self) -> None:
+        time = Timeline(replace(CONFIG, restore_ahead=True)).runs()
+        time.at(1000, Tick())
+        actions = time.completes(1010, 1)
+        [prepare] = [action for action in actions if isinstance(action, PrepareState)]
+        assert time.coordinator.kept == (prepare.restore.entry,)
+        assert prepare.parallelism == 2
+
+    def test_none_restore_anything_unless_it_is_configured(self) -> None:
+        time = Timeline().runs()
+        time.at(1000, Tick())
+        assert not any(isinstance(each, PrepareState) for each in time.completes(1010, 1))
+
+    def test_an_attempt_on_them_opens_its_first_checkpoint_soon(self) -> None:
+        time = Timeline()
+        time.at(0, Start(), LogRead(view_of()), LogAppended(1), Recovered(Attempt(1)))
+        time.at(0, AttemptRunning(Attempt(1), prepared=True))
+        assert time.at(SOON_MS - 1, Tick()) == []
+        assert time.at(SOON_MS, Tick()) == [trigger(1)]
 
 
 class TestStart:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.checkpoint.driver_note import DriverNote
 from rheos.core.checkpoint.events import Outcome
 from rheos.core.checkpoint.handover_situation import Situation
@@ -106,7 +107,10 @@ def submit(
     return ControlledRuntime("continuous", runtime).submit(
         PhysicalPlan("a job", (), (), parallelism=1, max_parallelism=128),
         JobConfig(
-            job=JobId("job"), checkpoint_dir=str(directory), standby=standby, restores_ahead=ahead
+            job=JobId("job"),
+            checkpoint=CheckpointConfig(restore_ahead=ahead),
+            checkpoint_dir=str(directory),
+            standby=standby,
         ),
     )
 

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
+from rheos.ops.control.controlled_jobs import ControlledJob
+from rheos.runtimes.continuous.runtime import ContinuousJob
 from tests.waiting import wait_for
 
 ROWS = 4_000
@@ -139,3 +141,32 @@ def test_a_master_with_too_few_slots_is_refused_at_once(spark: Any) -> None:
     env.from_source(rh.collection([{"k": 1}])).collect("out")
     with pytest.raises(rh.ConfigurationError, match="needs 64 slots"):
         env.execute("wide")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_job_continues_on_slots_that_have_restored_its_state(spark: Any, tmp_path: Path) -> None:
+    """A prepared slot is killed, and then a worker: no row changes, and no process starts for it."""
+    pids, out = tmp_path / "pids", tmp_path / "out"
+    pids.mkdir()
+    rows = 30_000
+    job = submit(spark, pids, out, rows, restore_ahead=True)
+    assert isinstance(job, ControlledJob)
+    assert isinstance(job.job, ContinuousJob)
+    master, slots = job.job.master, job.job._launcher._ahead
+
+    def waiting() -> set[int]:
+        """Return the processes of the slots that have restored a checkpoint."""
+        if not master.prepared_for_restart or slots.stage is None:
+            return set()
+        return {process.pid for process in slots.stage.server.processes.values()}
+
+    killed = wait_for(waiting)
+    os.kill(min(killed), signal.SIGKILL)
+    prepared = wait_for(lambda: waiting() - killed)
+    assert job.status().attempt == 1
+    kill_one(pids)
+    wait_for(lambda: len(list(pids.iterdir())) == 2)
+    assert {int(path.name) for path in pids.iterdir()} == prepared
+    assert job.wait(400).status.restarts == 1
+    assert rows_in(out) == expected(rows)

@@ -161,6 +161,12 @@ class Slots:
     def prepare_state(self, restore: Restore, parallelism: int) -> None:
         self.told.append(("prepare", restore.entry.checkpoint, parallelism))
 
+    def has_prepared(self) -> bool:
+        return False
+
+    def not_prepared(self) -> str | None:
+        return None
+
     def is_prepared(self) -> bool:
         return True
 

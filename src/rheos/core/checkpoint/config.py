@@ -63,3 +63,5 @@ class CheckpointConfig:
     slots_within_ms: int = 10_000
     """Time that a job waits for missing slots before it runs with fewer, if it may."""
     restart: RestartStrategy = field(default_factory=ExponentialDelay)
+    restore_ahead: bool = False
+    """Whether slots restore each checkpoint ahead of the next attempt, while one runs (UP12)."""

@@ -161,6 +161,7 @@ class Coordinator:
             self._available_now,
             config.restart,
             handover or SuccessionLimits(),
+            restore_ahead=config.restore_ahead,
         )
         self._owner = owner
         self._waits = waits
@@ -345,7 +346,8 @@ class Coordinator:
                 error = self._discovery.not_listed(event, now_ms, running)
                 return [] if error is None else self._life.failed(error, now_ms)
             case AttemptRunning():
-                return self._life.connected(now_ms) if event.attempt == self.attempt else []
+                own = event.attempt == self.attempt
+                return self._life.connected(now_ms, prepared=event.prepared) if own else []
             case SubtaskFailed() | AttemptLost():
                 return self._life.failed(event.error, now_ms) if event.attempt == self.attempt else []
             case SlotsLeft():

@@ -243,6 +243,8 @@ class AttemptRunning:
     """All subtasks of the attempt are connected."""
 
     attempt: Attempt
+    prepared: bool = False
+    """Whether its slots had restored state before it began (UP10)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +336,7 @@ class ReadLog:
 
 @dataclass(frozen=True, slots=True)
 class PrepareState:
-    """Let slots restore this checkpoint ahead of the next attempt (UP10). Slots that have
+    """Let slots restore this checkpoint ahead of the next attempt (UP10, UP12). Slots that have
     restored an earlier one catch up."""
 
     restore: Restore

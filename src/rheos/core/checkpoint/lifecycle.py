@@ -22,6 +22,7 @@ from rheos.core.checkpoint.events import (
     LogFailed,
     LogRead,
     Outcome,
+    PrepareState,
     ReadLog,
     ReadSavepoint,
     Recover,
@@ -45,6 +46,7 @@ from rheos.core.checkpoint.placement import ReportShortage, WaitForSlots
 from rheos.core.checkpoint.read_splits import ReadSplits
 from rheos.core.checkpoint.restart import Failures
 from rheos.core.checkpoint.resumed_chains import is_written_again_soon
+from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.checkpoint.savepoint_requests import Stage
 from rheos.core.checkpoint.source_phases import SourcePhases
 from rheos.core.checkpoint.split_discovery import SplitDiscovery
@@ -94,7 +96,10 @@ class JobLifecycle:
         available_now: AvailableNow,
         restart: RestartStrategy,
         handover: SuccessionLimits,
+        *,
+        restore_ahead: bool,
     ) -> None:
+        self._restore_ahead = restore_ahead
         self._checkpoints = checkpoints
         self._starting = starting
         self._source_phases = source_phases
@@ -314,11 +319,12 @@ class JobLifecycle:
         self._available_now.begin(self.parallelism)
         return [StartAttempt(self.attempt, self._checkpoints.restore, self.parallelism)]
 
-    def connected(self, now_ms: int) -> list[Action]:
-        """Set the job running: all subtasks of the attempt are connected."""
+    def connected(self, now_ms: int, *, prepared: bool) -> list[Action]:
+        """Set the job running: all subtasks of the attempt are connected. `prepared`: their slots had
+        restored state ahead."""
         if self.state is LifecycleState.STARTING:
             self.state = LifecycleState.RUNNING
-            self._checkpoints.connected(now_ms, soon=self._confirms_soon)
+            self._checkpoints.connected(now_ms, soon=self._confirms_soon or prepared)
             self._confirms_soon = False
             return self._checkpoints.savepoints.running()
         return []
@@ -422,9 +428,17 @@ class JobLifecycle:
                     [] if self.state is LifecycleState.LEAVING else [Announce(entry)]
                 )
                 notices = self._checkpoints.entered(number, entry, now_ms, running)
-                return [*announced, *notices, *self.settle(now_ms)]
+                prepared = self._prepare_next(entry) if running else []
+                return [*announced, *notices, *prepared, *self.settle(now_ms)]
             case JobFinished():
                 return self._finished()
+
+    def _prepare_next(self, entry: CheckpointCompleted) -> list[Action]:
+        """Let slots restore the attempt's newest checkpoint ahead of the next attempt, if that is
+        configured (UP12). None follows the last checkpoint of a job, or of an incumbent."""
+        if not self._restore_ahead or entry.final or entry.successor is not None:
+            return []
+        return [PrepareState(Restore(entry=entry), self.parallelism)]
 
     def _finished(self) -> list[Action]:
         """Process the answer that the end of the job is in the log. Later failures have no effect."""

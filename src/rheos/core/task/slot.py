@@ -22,6 +22,7 @@ from rheos.core.protocol.ports import Clock, Store, TaskIo, ThreadTimes, Transpo
 from rheos.core.protocol.state_config import StateConfig
 from rheos.core.state import format as state_format
 from rheos.core.task.config import TaskConfig
+from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.engine import Assignment, SubtaskEngine
 from rheos.core.task.prepared_slot import PreparedSlot, TakenState
 from rheos.core.task.slot_metrics import ProcessReadings
@@ -42,6 +43,26 @@ class Deployment:
     restore: Restore | None
     """Checkpoint that the attempt restores; None if it begins empty."""
     state: StateConfig = field(default_factory=StateConfig)
+
+
+def prepare_slot(
+    deployment: Deployment, subtask: int, store: Store, clock: Clock, io: TaskIo
+) -> PreparedSlot:
+    """Return a slot that restores checkpoints ahead of an attempt. `deployment` has the parallelism of
+    that attempt. Its operators are made, and not opened."""
+    plan = deployment.plan
+    contexts = OperatorContexts(
+        job=deployment.writer,
+        attempt=deployment.attempt,
+        max_parallelism=plan.max_parallelism,
+        clock=clock,
+        io=io,
+        batch_rows=deployment.config.batch_rows,
+        subtask=subtask,
+        state=deployment.state,
+        program=plan.context,
+    )
+    return PreparedSlot(plan, contexts, store, subtask)
 
 
 def open_slot(

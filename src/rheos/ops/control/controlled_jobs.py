@@ -122,7 +122,7 @@ class ControlledRuntime:
                 if not config.standby:
                     note.acquire(SystemClock(), time.sleep, config.checkpoint_dir, watching=_say)
                 else:
-                    if config.restores_ahead:
+                    if config.checkpoint.restore_ahead:
                         slots = self._standby_slots(plan, config, listener, note)
                         undo.callback(slots.close)
                     ended = stand_by(note, plan, config, self._name, program, slots)

@@ -14,8 +14,9 @@ compares the token before anything else, and drops and counts frames with anothe
 The driver compresses a large message to all workers. The addresses of the slots and the manifest of a
 checkpoint grow with the number of slots, and every slot receives them.
 
-A driver that waits for a running job lets workers join under the number AHEAD. They restore checkpoints
-(`RestoreAhead`) until they are requested to join an attempt (`BeginAttempt`), as new workers do.
+Workers may also join under the number AHEAD, before their attempt begins. They restore checkpoints
+(`RestoreAhead`) until they are requested to join an attempt (`BeginAttempt`), as new workers do. If an
+attempt runs at the same time, they have a channel of their own.
 
 This module has the messages and their frames; the two ends are `control_client` and `control_server`.
 """

@@ -78,8 +78,9 @@ class ControlServer:
     leases, even while the master writes to a slow store.
 
     Only the master's thread may call methods that are not "for any thread". `where` is as in
-    `rheos.runtimes.host.sockets.listen`, `timeout_ms` the heartbeat timeout. `poll` raises errors of
-    the thread.
+    `rheos.runtimes.host.sockets.listen`, `timeout_ms` the heartbeat timeout. Two channels of a driver
+    share the event `arrived`: a wait ends when either has a message. `poll` raises errors of the
+    thread.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class ControlServer:
         security: Security | None,
         timeout_ms: int,
         peers: int = 0,
+        arrived: threading.Event | None = None,
     ) -> None:
         self._token = token
         self._version = version
@@ -115,7 +117,7 @@ class ControlServer:
         self._woken.connect("inproc://driver")
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._inbox: queue.SimpleQueue[FromServer] = queue.SimpleQueue()
-        self._arrived = threading.Event()
+        self._arrived = arrived or threading.Event()
         self._closing = False
 
         self.processes: dict[int, WorkerProcess] = {}

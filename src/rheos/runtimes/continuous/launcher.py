@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pyspark import SparkContext
 
@@ -33,12 +33,11 @@ from rheos.runtimes.continuous.control import (
     AHEAD,
     BeginAttempt,
     Left,
-    RestoreAhead,
     RestoredAhead,
     wait_ms,
 )
 from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent
-from rheos.runtimes.continuous.preparation_progress import PreparationProgress, SlotsState
+from rheos.runtimes.continuous.prepared_slots import PreparedSlots, SlotStage
 from rheos.runtimes.continuous.resources import (
     StageKind,
     available_slots,
@@ -72,14 +71,6 @@ _OF_CANCELLATION = (JobFailedError, WorkerLostError, OutOfMemoryError)
 """Errors that have no meaning once Spark was requested to cancel the attempt."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Stage:
-    """A Spark job with a task for each slot."""
-
-    tag: str
-    """Tag by which Spark cancels the job."""
-
-
 class SparkLauncher:
     """The Launcher of the continuous runtime. All but the Spark jobs runs on the master's thread."""
 
@@ -98,7 +89,8 @@ class SparkLauncher:
         self._reserved = reserved
         scaling = config.scaling
         most = None if scaling is None else scaling.most
-        self._wanted = max(plan.parallelism, most or 0) + reserved
+        widest = max(plan.parallelism, most or 0)
+        self._wanted = widest * (2 if config.checkpoint.restore_ahead else 1) + reserved
         self._plan = plan
         self._config = config
         self._splits = splits
@@ -110,29 +102,32 @@ class SparkLauncher:
         one_machine = is_local(context)
         self._security = security_of(config.encrypt, self._token, one_machine=one_machine)
         self._folder = SocketFolder() if one_machine else None
-        self._server = ControlServer(
-            in_folder(self._folder.path) if self._folder else f"tcp://{driver_host(context)}:*",
-            self._token,
-            version,
-            self._security,
-            config.heartbeat_timeout_ms,
-            plan.parallelism,
-        )
-        self._ends: queue.SimpleQueue[tuple[_Stage, RheosError | None]] = queue.SimpleQueue()
-        self._running: _Stage | None = None
+        self._version = version
+        self._arrived = threading.Event()
+        self._server = self._new_server()
+        """Control channel of the attempt."""
+        self._other_server: ControlServer | None = None
+        """Control channel of slots next to an attempt. The two change places when an attempt takes
+        them."""
+        self._ends: queue.SimpleQueue[tuple[SlotStage, RheosError | None]] = queue.SimpleQueue()
+        self._running: SlotStage | None = None
         """Stage of the attempt."""
-        self._waiting: _Stage | None = None
-        """Stage of the slots that restore checkpoints before an attempt begins."""
-        self._ahead: PreparationProgress | None = None
-        self._to_prepare: tuple[Restore, int] | None = None
-        """Newest request to restore state ahead, until it is carried out, with its parallelism."""
-        self._has_imported = False
-        """Whether the slots' processes have imported the program."""
+        self._ahead = PreparedSlots(
+            config.job,
+            room=self._lacking,
+            start=self._start_ahead,
+            cancel=lambda stage: context.cancelJobsWithTag(stage.tag),
+            now_us=lambda: time.monotonic_ns() // 1000,
+        )
         self._client_modules: tuple[str, ...] = ()
         """Modules that slots import before an attempt, if this driver waits for a job."""
         self._stages = 0
         """Number of stages started so far."""
         self._attempt: Attempt | None = None
+        self._parallelism = 0
+        """Parallelism of the attempt."""
+        self._is_prepared = False
+        """Whether the slots of the attempt have restored state before it began."""
         self._remaining: set[int] = set()
         """Subtasks of the attempt that have not reported that they have left."""
         self._joined = False
@@ -152,64 +147,84 @@ class SparkLauncher:
 
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"
-        stage = self._take_ahead(parallelism)
-        payload = b"" if stage else self._payload(attempt, restore, parallelism)
-        self._attempt = attempt
+        stage = self._take_ahead(attempt, restore, parallelism)
+        payload = b"" if stage else self._payload(attempt, restore, parallelism, self._server)
+        self._attempt, self._parallelism = attempt, parallelism
+        self._is_prepared = stage is not None
         self._remaining = set(range(parallelism))
         self._joined = self._silent = self._cancelled = False
         self._join_by = time.monotonic() + _JOIN_WITHIN_S
         self._cancel_at = None
-        if stage is not None:
-            self._server.send(BeginAttempt(attempt=AHEAD, next=attempt, restore=restore))
         self._server.expect(attempt, parallelism)
         self._oom_kills = oom_kills()
-        self._running = stage or self._start_stage(f"attempt {attempt}", payload, parallelism)
+        self._running = stage or self._start_stage(
+            f"attempt {attempt}", payload, parallelism, self._server
+        )
 
     def prepare_state(self, restore: Restore, parallelism: int) -> None:
-        assert self._attempt is None, "slots are prepared before an attempt"
-        self._to_prepare = restore, parallelism
-        self._prepare_state()
+        self._ahead.request(restore, parallelism)
 
-    def _prepare_state(self) -> None:
-        """Carry out the newest request, unless `prepare` still needs the slots."""
-        if self._to_prepare is None or not self._has_imported:
-            return
-        (restore, parallelism), self._to_prepare = self._to_prepare, None
-        checkpoint = restore.entry.checkpoint
-        if self._ahead is None:
-            payload = self._payload(AHEAD, restore, parallelism)
-            self._ahead = PreparationProgress(parallelism, checkpoint)
-            self._server.expect(AHEAD, parallelism)
-            self._waiting = self._start_stage("slots ahead of an attempt", payload, parallelism)
-        elif self._ahead.state is SlotsState.READY:
-            self._ahead.requested(checkpoint)
-            self._server.send(RestoreAhead(attempt=AHEAD, restore=restore))
+    def has_prepared(self) -> bool:
+        return self._ahead.has_prepared()
+
+    def not_prepared(self) -> str | None:
+        return self._ahead.not_prepared()
 
     def is_prepared(self) -> bool:
-        ahead = self._ahead
-        return self._to_prepare is None and (ahead is None or ahead.are_current())
+        return self._ahead.are_current()
 
-    def _take_ahead(self, parallelism: int) -> _Stage | None:
-        """Return the stage of the waiting slots if an attempt can take them; else release them."""
-        stage, ahead = self._waiting, self._ahead
-        self._waiting = self._ahead = self._to_prepare = None
-        self._has_imported = True
-        if stage is None or ahead is None:
+    def _take_ahead(
+        self, attempt: Attempt, restore: Restore | None, parallelism: int
+    ) -> SlotStage | None:
+        """Return the stage of the waiting slots if the attempt can take them; else release them."""
+        begin = BeginAttempt(attempt=AHEAD, next=attempt, restore=restore)
+        stage = self._ahead.take(begin, parallelism)
+        if stage is not None and stage.server is not self._server:
+            self._server, self._other_server = stage.server, self._server
+        return stage
+
+    def _lacking(self, parallelism: int) -> str | None:
+        """Return why Spark cannot run more slots of this number next to the attempt; None if it can."""
+        if self._attempt is None:
+            return None  # The slots take those of the attempt that follows.
+        needed = self._parallelism + parallelism + self._reserved
+        have = available_slots(self._context, self._wanted)
+        if have >= needed:
             return None
-        if ahead.state is SlotsState.READY and ahead.parallelism == parallelism:
-            return stage
-        self._release(stage)
-        return None
+        return (
+            f"no slots restore its state ahead, because the master {self._context.master!r} has {have} "
+            f"slots, and {needed} are needed. Add slots, or leave out restore_ahead"
+        )
 
-    def _release(self, waiting: _Stage) -> None:
-        """End slots that wait for an attempt."""
-        self._server.send(control.Cancel(attempt=AHEAD, replaced=True))
-        self._context.cancelJobsWithTag(waiting.tag)
+    def _start_ahead(self, restore: Restore, parallelism: int) -> SlotStage:
+        server = self._server
+        if self._attempt is not None:
+            server = self._other_server = self._other_server or self._new_server()
+        payload = self._payload(AHEAD, restore, parallelism, server)
+        server.expect(AHEAD, parallelism)
+        return self._start_stage("slots ahead of an attempt", payload, parallelism, server)
 
-    def _start_stage(self, what: str, payload: bytes, parallelism: int) -> _Stage:
+    def _new_server(self) -> ControlServer:
+        folder, config = self._folder, self._config
+        return ControlServer(
+            in_folder(folder.path) if folder else f"tcp://{driver_host(self._context)}:*",
+            self._token,
+            self._version,
+            self._security,
+            config.heartbeat_timeout_ms,
+            self._plan.parallelism,
+            self._arrived,
+        )
+
+    def _servers(self) -> list[ControlServer]:
+        return [server for server in (self._server, self._other_server) if server is not None]
+
+    def _start_stage(
+        self, what: str, payload: bytes, parallelism: int, server: ControlServer
+    ) -> SlotStage:
         """Start a Spark job with a task for each slot, in a thread of its own."""
         self._stages += 1
-        stage = _Stage(f"rheos-{self._config.job}-{os.getpid()}-{self._stages}")
+        stage = SlotStage(f"rheos-{self._config.job}-{os.getpid()}-{self._stages}", server)
         threading.Thread(
             target=self._run_stage,
             args=(stage, what, payload, parallelism),
@@ -218,13 +233,15 @@ class SparkLauncher:
         ).start()
         return stage
 
-    def _payload(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> bytes:
+    def _payload(
+        self, attempt: Attempt, restore: Restore | None, parallelism: int, server: ControlServer
+    ) -> bytes:
         """Return the description of an attempt that every slot receives."""
         plan = replace(self._plan, parallelism=parallelism)
         slot = SlotJob(
             deployment=deployment(plan, self._config, self._splits, attempt, restore),
             checkpoint_dir=self._directory,
-            driver=self._server.address,
+            driver=server.address,
             heartbeat_timeout_ms=self._config.heartbeat_timeout_ms,
             token=self._token,
             barrier=self._stage.kind is StageKind.BARRIER,
@@ -240,12 +257,13 @@ class SparkLauncher:
         thread. Raise the RheosError of a slot that cannot."""
         parallelism = self._plan.parallelism
         self._client_modules = client_modules()
-        payload = self._payload(Attempt(0), None, parallelism)
+        payload = self._payload(Attempt(0), None, parallelism, self._server)
         errors: list[RheosError | None] = []
 
         def run() -> None:
             what = f"{self._plan.name}, preparation"
-            errors.append(self._stage_error(what, "prepare", payload, parallelism))
+            stage = SlotStage("", self._server)
+            errors.append(self._stage_error(stage, what, "prepare", payload, parallelism))
 
         # In a thread of its own, because Spark describes all later jobs of a thread by the last one.
         thread = threading.Thread(target=run, name="rheos-preparation", daemon=True)
@@ -254,7 +272,7 @@ class SparkLauncher:
         thread_ended(thread)
         if errors and errors[0] is not None:
             raise errors[0]
-        self._has_imported = True
+        self._ahead.may_start = True
         self._server.wake()
 
     def send(self, message: control.ToTask, subtask: int | None = None) -> None:
@@ -280,33 +298,30 @@ class SparkLauncher:
 
     def poll(self) -> list[LauncherEvent]:
         events: list[LauncherEvent] = []
-        self._prepare_state()
-        for message in self._server.poll():
+        self._ahead.carry_out()
+        for message in [message for server in self._servers() for message in server.poll()]:
             match message:
                 case RestoredAhead():
-                    if self._ahead is not None:
-                        self._ahead.restored(message.subtask, message.checkpoint)
+                    self._ahead.restored(message.subtask, message.checkpoint)
                 case Left():
                     events.extend(self._note_departure(message))
                 case AllJoined(attempt=attempt) if attempt == AHEAD:
-                    if self._ahead is not None:
-                        self._ahead.state = SlotsState.READY
+                    self._ahead.joined()
                 case Silent(attempt=attempt) if attempt == AHEAD:
-                    self._ahead_failed(message.error)
+                    self._ahead.failed(message.error)
                 case AllJoined():
                     self._joined |= message.attempt == self._attempt
-                    events.append(AttemptRunning(message.attempt))
+                    events.append(AttemptRunning(message.attempt, prepared=self._is_prepared))
                 case Silent():
                     self._silent |= message.attempt == self._attempt
                     if isinstance(message.error, WorkerLostError):
-                        self._name_process(message.error)
+                        self._name_process(message.error, self._server)
                     events.append(AttemptLost(message.attempt, message.error))
                 case _:
                     events.append(message)
         while not self._ends.empty():
             stage, error = self._ends.get()
-            if stage is self._waiting:
-                self._ahead_failed(error)
+            self._ahead.ended(stage, error)
             if stage is not self._running or (ended := self._attempt) is None:
                 continue
             self._attempt = self._running = None
@@ -327,32 +342,23 @@ class SparkLauncher:
         self._remaining.discard(message.subtask)
         return [] if self._remaining else [SlotsLeft(message.attempt)]
 
-    def _ahead_failed(self, error: RheosError | None) -> None:
-        """Release the waiting slots. The next attempt starts new ones."""
-        if self._ahead is None or self._waiting is None:
-            return
-        JOBS.info(
-            "the slots that wait for the job have failed: %s", error, extra={"job": self._config.job}
-        )
-        self._ahead.state = SlotsState.FAILED
-        self._release(self._waiting)
-
     def joined(self) -> int:
         return len(self._server.processes)
 
     def strangers(self) -> int:
-        return self._server.strangers()
+        return sum(server.strangers() for server in self._servers())
 
     def stage(self) -> str | None:
         return str(self._stage)
 
     def close(self) -> None:
         """End the attempt that still runs, and close the control channel."""
-        for stage in (self._running, self._waiting):
+        for stage in (self._running, self._ahead.stage):
             if stage is not None:
                 with contextlib.suppress(Exception):  # The JVM may have ended.
                     self._context.cancelJobsWithTag(stage.tag)
-        self._server.close()
+        for server in self._servers():
+            server.close()
         if self._folder is not None:
             self._folder.close()
 
@@ -379,12 +385,12 @@ class SparkLauncher:
         )
         return [AttemptLost(self._attempt, absent)]
 
-    def _run_stage(self, stage: _Stage, what: str, payload: bytes, parallelism: int) -> None:
+    def _run_stage(self, stage: SlotStage, what: str, payload: bytes, parallelism: int) -> None:
         """Run a stage's Spark job in its thread. However this ends, the stage's attempt has ended."""
         error: RheosError | None = JobFailedError("the thread of the attempt's Spark job ended")
         try:
             named = f"{self._plan.name}, {what}"
-            error = self._stage_error(named, "run", payload, parallelism, stage.tag)
+            error = self._stage_error(stage, named, "run", payload, parallelism)
         except Exception as raised:
             error = unexpected(raised)
         finally:
@@ -392,35 +398,35 @@ class SparkLauncher:
             self._server.wake()
 
     def _stage_error(
-        self, description: str, entry: str, payload: bytes, parallelism: int, tag: str | None = None
+        self, stage: SlotStage, description: str, entry: str, payload: bytes, parallelism: int
     ) -> RheosError | None:
         """Run a Spark job with a task for each slot to its end, and return the error by which it
         failed. `entry` is a function of the worker's module."""
         context = self._context
         try:
-            if tag is not None:
-                context.addJobTag(tag)
+            if stage.tag:
+                context.addJobTag(stage.tag)
             context.setJobDescription(description)
             # Not a DataFrame: Spark takes seconds to plan its first one.
             empty = context.parallelize([], parallelism)
             rows = empty.barrier() if self._stage.kind is StageKind.BARRIER else empty
             with single_threaded_workers(context):
                 run = worker_task(f"rheos.runtimes.continuous.worker:{entry}", payload)
-                stage = rows.mapPartitions(run)
-                stage.id()  # It has an id once its function was passed to Spark.
-            stage.collect()
+                tasks = rows.mapPartitions(run)
+                tasks.id()  # It has an id once its function was passed to Spark.
+            tasks.collect()
         except Exception as failure:
             error = worker_error(failure)
             if isinstance(error, WorkerLostError):
-                self._name_process(error)
+                self._name_process(error, stage.server)
                 if self._folder is not None:
                     error = self._for_lack_of_memory() or error
             return RheosError(error.what) if isinstance(error, FencedError) else error
         return None
 
-    def _name_process(self, error: WorkerLostError) -> None:
+    def _name_process(self, error: WorkerLostError, server: ControlServer) -> None:
         """Add to the error which process was lost, and the signal that killed it, if known."""
-        process = self._server.processes.get(-1 if error.subtask is None else error.subtask)
+        process = server.processes.get(-1 if error.subtask is None else error.subtask)
         if process is None or not process.pid:
             return
         number = signal_of(process.pid, _SIGNAL_WITHIN_S) if self._folder is not None else None

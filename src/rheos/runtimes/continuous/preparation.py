@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.errors import RheosError
 from rheos.core.protocol.ports import Store
-from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.prepared_slot import PreparedSlot
-from rheos.core.task.slot import Deployment
+from rheos.core.task.slot import Deployment, prepare_slot
 from rheos.runtimes.continuous.control import AHEAD, BeginAttempt, RestoreAhead, RestoredAhead
 from rheos.runtimes.continuous.control_client import ControlClient
 from rheos.runtimes.host.io import InlineIo, SystemClock
@@ -50,19 +49,7 @@ class Preparation:
             client: control channel, which has joined under the number AHEAD.
             awake: event that the channel sets when a message has arrived.
         """
-        plan = deployment.plan
-        contexts = OperatorContexts(
-            job=deployment.writer,
-            attempt=deployment.attempt,
-            max_parallelism=plan.max_parallelism,
-            clock=SystemClock(),
-            io=InlineIo(),
-            batch_rows=deployment.config.batch_rows,
-            subtask=subtask,
-            state=deployment.state,
-            program=plan.context,
-        )
-        self._prepared = PreparedSlot(plan, contexts, store, subtask)
+        self._prepared = prepare_slot(deployment, subtask, store, SystemClock(), InlineIo())
         self._subtask = subtask
         self._client = client
         self._awake = awake

@@ -126,11 +126,13 @@ def _slots_of_executor(conf: SparkConf, cores: str) -> int:
 
 
 def most_slots(plan: PhysicalPlan, config: JobConfig) -> int:
-    """Return the maximum number of slots of the job, for a master that is made for it."""
-    if config.scaling is None:
-        return plan.parallelism
-    most = config.scaling.most
-    return max(os.cpu_count() or 1, plan.parallelism) if most is None else most
+    """Return the maximum number of slots of the job, for a master that is made for it. Slots that
+    restore state ahead are as many again."""
+    widest = plan.parallelism
+    if config.scaling is not None:
+        most = config.scaling.most
+        widest = max(os.cpu_count() or 1, plan.parallelism) if most is None else most
+    return widest * (2 if config.checkpoint.restore_ahead else 1)
 
 
 def available_slots(context: SparkContext, wanted: int) -> int:

@@ -36,9 +36,20 @@ class Launcher(Protocol):
     def prepare_state(self, restore: Restore, parallelism: int) -> None:
         """Let slots start, and restore a checkpoint ahead of the next attempt. Do not wait for them.
 
-        Called while no attempt runs, also for later checkpoints. The next attempt takes these slots, if
-        it has the same parallelism. A failure only makes its start take longer.
+        Called also for later checkpoints, and while an attempt runs: then the slots are next to those
+        of that attempt (UP12). The next attempt takes them, if it has the same parallelism. A failure
+        only makes its start take longer.
         """
+        ...
+
+    def has_prepared(self) -> bool:
+        """Return whether slots exist that have restored a recent checkpoint ahead of the next attempt.
+        For any thread."""
+        ...
+
+    def not_prepared(self) -> str | None:
+        """Return why no slots restore state ahead of the next attempt, though it was requested. Return
+        None if they do, if they start, or if nothing was requested."""
         ...
 
     def is_prepared(self) -> bool:

@@ -328,6 +328,11 @@ class Master:
         no large state is about to be written again."""
         return self._coordinator.is_ready_for_handover and self._launcher.is_prepared()
 
+    @property
+    def prepared_for_restart(self) -> bool:
+        """Whether slots that the next attempt can take have restored a recent checkpoint (UP12)."""
+        return self._launcher.has_prepared()
+
     def request_profile(self, subtask: int, for_ms: int) -> Future[StackProfile]:
         """Request a profile of where a subtask spends its time. The answer comes after `for_ms`, or is
         a ConfigurationError or TransportError."""

@@ -134,6 +134,12 @@ class Watch:
             if any(handle.path == path for handle in entry.handles):
                 self._broken(f"CP10: {path} was deleted, and checkpoint {entry.checkpoint} needs it")
 
+    def preparing(self, restore: Restore) -> None:
+        """Check a checkpoint that slots are about to restore ahead."""
+        checkpoint = restore.entry.checkpoint
+        if checkpoint not in {entry.checkpoint for entry in self.completed.values()}:
+            self._broken(f"UP12: slots restore checkpoint {checkpoint}, which is not in the log")
+
     def _entry_deleted(self, number: int, path: str) -> None:
         if number >= floor_of(self._newest, self._block) or number == 1:
             self._broken(f"CP42: the entry {path} was deleted, and {self._newest} is the newest")

@@ -23,8 +23,11 @@ from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import Watch
 from rheos.runtimes.simulated.network import SimNetwork
 from rheos.runtimes.simulated.slot import Slot
+from rheos.runtimes.simulated.waiting_slots import WaitingSlot, take_slots
 
 _LEASE_US = 400_000
+_AHEAD = Attempt(0)
+"""Number of slots before their attempt."""
 
 
 class SimLauncher:
@@ -61,6 +64,10 @@ class SimLauncher:
         """Time until which messages are slow."""
         self.slots: list[Slot] = []
         self.zombies: list[Slot] = []
+        self.ahead: list[WaitingSlot] = []
+        """Slots that restore checkpoints ahead of the next attempt."""
+        self.prepared_attempts = 0
+        """Number of attempts that have taken them."""
         self.network: SimNetwork | None = None
 
     def delay_us(self) -> int:
@@ -96,7 +103,29 @@ class SimLauncher:
         return None
 
     def prepare_state(self, restore: Restore, parallelism: int) -> None:
-        """Do nothing: a simulated driver does not wait for the job of another one."""
+        self._watch.preparing(restore)
+        if len(self.ahead) != parallelism or not all(slot.alive for slot in self.ahead):
+            plan = replace(self._plan, parallelism=parallelism)
+            deployed = deployment(plan, self._config, self._splits, _AHEAD, restore)
+            self.ahead = [
+                WaitingSlot(
+                    deployed,
+                    subtask,
+                    store=self._store,
+                    clock=self._clock,
+                    own_clock=self.process_clock(),
+                    delay_us=self._io_delay_us,
+                )
+                for subtask in range(parallelism)
+            ]
+        for slot in self.ahead:
+            slot.request(restore)
+
+    def has_prepared(self) -> bool:
+        return bool(self.ahead)
+
+    def not_prepared(self) -> str | None:
+        return None
 
     def is_prepared(self) -> bool:
         return True
@@ -117,6 +146,8 @@ class SimLauncher:
         deployed = deployment(plan, self._config, self._splits, attempt, restore)
         # The states of small programs are small: they must be in files to meet the store's failures.
         inline_bytes = self._rng.choice([0, 0, 300, INLINE_BYTES])
+        ahead, self.ahead = self.ahead, []
+        prepared = take_slots(ahead, parallelism)
         self.slots = [
             Slot(
                 deployed,
@@ -129,10 +160,13 @@ class SimLauncher:
                 io_delay_us=self._io_delay_us,
                 report=self._reported,
                 inline_bytes=inline_bytes,
+                prepared=prepared[subtask],
             )
             for subtask in range(parallelism)
         ]
-        self._emit(AttemptRunning(attempt))
+        is_prepared = prepared[0] is not None
+        self.prepared_attempts += is_prepared
+        self._emit(AttemptRunning(attempt, prepared=is_prepared))
 
     def _reported(self, message: control.ToMaster) -> None:
         if isinstance(message, control.Decline):

@@ -12,6 +12,7 @@ from rheos.core.protocol import control
 from rheos.core.protocol.error_data import ErrorData
 from rheos.core.protocol.ports import Clock, Store
 from rheos.core.task.engine import Lifecycle, SubtaskEngine
+from rheos.core.task.prepared_slot import PreparedSlot
 from rheos.core.task.slot import Deployment, open_slot
 from rheos.runtimes.host.closing import close_logged
 from rheos.runtimes.host.scratch import folder_of
@@ -23,7 +24,8 @@ from rheos.runtimes.simulated.store import StoreFolder
 
 class Slot:
     """A simulated slot. `report` receives its messages. `delay_us` and `io_delay_us` draw how long
-    control messages and I/O take; `own_clock` is the clock of its process."""
+    control messages and I/O take; `own_clock` is the clock of its process. `prepared` has state that
+    was restored ahead."""
 
     def __init__(
         self,
@@ -38,6 +40,7 @@ class Slot:
         io_delay_us: Callable[[], int],
         report: Callable[[control.ToMaster], None],
         inline_bytes: int = INLINE_BYTES,
+        prepared: PreparedSlot | None = None,
     ) -> None:
         self.attempt = deployment.attempt
         self.subtask = subtask
@@ -68,6 +71,7 @@ class Slot:
             report=report,
             scratch=scratch,
             inline_bytes=inline_bytes,
+            prepared=prepared,
         )
 
     def deliver(self, message: control.ToTask) -> None:

@@ -34,6 +34,7 @@ from rheos.runtimes.simulated.launcher import SimLauncher
 from rheos.runtimes.simulated.slot import Slot
 from rheos.runtimes.simulated.staging import with_staging_folders
 from rheos.runtimes.simulated.store import Moment, Operation, Storage, StoreFolder
+from rheos.runtimes.simulated.waiting_slots import WaitingSlot
 
 _TURN_US = 200
 _HEARD_EVERY_US = 1_000_000
@@ -123,7 +124,7 @@ class World:
         self._orphans: list[Slot] = []
         self._rivals: list[SimDriver] = []
         """Drivers that were given up, and have not noticed."""
-        self._acting: SimDriver | Slot | None = None
+        self._acting: SimDriver | Slot | WaitingSlot | None = None
         self._struck_us = 0
         self._doomed_us: int | None = None
         """Time at which a process dies after a completed checkpoint."""
@@ -294,16 +295,17 @@ class World:
         # turns cost little, and they check more than what is due.
         now_us = self.clock.monotonic_us()
         ready = [slot for slot in self._slots() if slot.next_us() <= now_us]
+        ahead = [slot for slot in self._waiting_slots() if slot.is_due()]
         drivers = [*([] if self._start_us is not None else [self._driver]), *self._rivals]
-        actors: list[SimDriver | Slot] = [*ready, *drivers]
+        actors: list[SimDriver | Slot | WaitingSlot] = [*ready, *drivers, *ahead]
         if actors:
             self._act(self._rng.choice(actors))
         self._orphans = [slot for slot in self._orphans if slot.alive]
         self.clock.advance(self._rng.randrange(1, _TURN_US))
-        if not ready:
+        if not ready and not ahead:
             self._skip_to_next()
 
-    def _act(self, actor: SimDriver | Slot) -> None:
+    def _act(self, actor: SimDriver | Slot | WaitingSlot) -> None:
         self._acting = actor
         try:
             worked = actor.turn()
@@ -321,6 +323,7 @@ class World:
     def _skip_to_next(self) -> None:
         """Advance the time to the next action of any process."""
         times: list[int | None] = [slot.next_us() for slot in self._slots()]
+        times += [slot.next_us() for slot in self._waiting_slots()]
         times += [rival.next_us() for rival in self._rivals]
         times.append(self._driver.next_us() if self._start_us is None else self._start_us)
         known = [time for time in times if time is not None]
@@ -331,6 +334,11 @@ class World:
         own = [] if self._start_us is not None else self._driver.slots()
         slots = [*own, *(slot for rival in self._rivals for slot in rival.slots())]
         return [*slots, *(slot for slot in self._orphans if slot.alive)]
+
+    def _waiting_slots(self) -> list[WaitingSlot]:
+        """Return the living slots that restore checkpoints ahead. They end with their driver."""
+        drivers = [*([] if self._start_us is not None else [self._driver]), *self._rivals]
+        return [slot for driver in drivers for slot in driver.launcher.ahead if slot.alive]
 
     def _note(self, what: bytes) -> None:
         self.trace = zlib.crc32(what + b"@%d" % self.clock.monotonic_us(), self.trace)
@@ -363,10 +371,12 @@ class World:
                 driver.launcher.orphan(slot)
             self._orphans.append(slot)
 
-    def _dies(self, actor: SimDriver | Slot) -> None:
+    def _dies(self, actor: SimDriver | Slot | WaitingSlot) -> None:
         self.crashes += 1
         self._note(b"died")
-        if isinstance(actor, Slot):
+        if isinstance(actor, WaitingSlot):
+            actor.die()
+        elif isinstance(actor, Slot):
             for driver in (self._driver, *self._rivals):
                 if actor in driver.launcher.slots:
                     driver.launcher.crash(actor)
@@ -485,6 +495,11 @@ class World:
             self.crashes += 1
             self._note(b"crash")
             launcher.crash(self._rng.choice(alive))
+        ahead = [slot for slot in launcher.ahead if slot.alive]
+        if ahead and happens(self.faults.crash_slot):
+            self.crashes += 1
+            self._note(b"crash ahead")
+            self._rng.choice(ahead).die()
         network = launcher.network
         if network is not None and network.channels() and happens(self.faults.clog):
             channel = self._rng.choice(network.channels())
