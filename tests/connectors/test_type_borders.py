@@ -178,7 +178,7 @@ def test_the_page_has_what_becomes_of_each_type_in_dataframes(spark: Any) -> Non
     check("formats", "DataFrame", of_dataframes(spark))
 
 
-@pytest.mark.parametrize("name", ["DuckDB", "SQLite"])
+@pytest.mark.parametrize("name", [pytest.param("DuckDB", marks=pytest.mark.slow), "SQLite"])
 def test_the_page_has_what_becomes_of_each_type_in_files(name: str) -> None:
     check("stores", name, in_files()[name])
 

@@ -10,7 +10,7 @@ import pytest
 
 from rheos.testing import harness
 
-SAMPLE = 4
+SAMPLE = 3
 """Number of replays that are compared with the first one, of 12."""
 
 

@@ -129,7 +129,12 @@ class Everything(rh.KeyedProcessFunction):
             self.count.value += 1
 
 
-@pytest.mark.parametrize("way", [TOGETHER, RESCALED, ON_DISK], ids=lambda way: way.name)
+@pytest.mark.parametrize(
+    "way",
+    # test_automatic.py rescales the same function.
+    [TOGETHER, pytest.param(RESCALED, marks=pytest.mark.slow), ON_DISK],
+    ids=lambda way: way.name,
+)
 def test_a_compiled_function_equals_the_interpreted_one(way: ReplayMode) -> None:
     plain = outcome(Everything(), 5, way)
     assert len(plain["out"]) > 60

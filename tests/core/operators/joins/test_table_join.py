@@ -132,7 +132,7 @@ def in_the_end(rows: Rows) -> Counter[tuple[Any, ...]]:
     return +found
 
 
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize(
     ("how", "partners", "keyed"),
     [
