@@ -13,7 +13,8 @@ it runs the job itself:
 The first table has each quantity, predicted and measured, as medians of the rounds. A machine may have
 fewer cores than slots, so processor time is that of a row, and not a rate. The second table counts, for
 each quantity, how often the prediction is within 20 % of the measured value, and how often it is within
-the uncertainty that the plan itself states.
+the uncertainty that the plan itself states. Processor time and latency do not count if the slots waited
+for a core, which the plan leaves out.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ SLOTS = (8, 4, 2)
 RATE = 50_000
 GOOD = 0.2
 """Relative error of a good prediction."""
+BUSY = 0.2
+"""Share of the working time that slots may wait for a core."""
+TIMES = ("processor time, µs/row", "latency, ms")
+"""Quantities that depend on such waits: slots that wait pause less often, and rows are late."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +84,24 @@ class Compared:
     measured: float
     error: float
     """Relative uncertainty that the plan states."""
+    core_wait: float = 0.0
+    """Share of the run's working time that slots waited for a core, if that changes the quantity."""
+
+    @property
+    def counts(self) -> bool:
+        """Return whether the machine was quiet enough for a comparison."""
+        return self.core_wait <= BUSY
 
     @property
     def ratio(self) -> float:
         return self.predicted / self.measured if self.measured else 1.0
+
+    def line(self) -> str:
+        busy = "" if self.counts else f"; slots waited for a core {self.core_wait:.0%} of their time"
+        return (
+            f"{self.quantity}: {self.predicted:,.3f} predicted, {self.measured:,.3f} measured, "
+            f"ratio {self.ratio:.2f}{busy}"
+        )
 
 
 @dataclass(frozen=True)
@@ -117,7 +136,7 @@ def main(argv: Sequence[str]) -> None:
             for name in given.only:
                 for case, each in compared(JOBS[name], length):
                     found[name, case, each.quantity].append(each)
-                    print(f"{name}, {case}: {each}", file=sys.stderr, flush=True)
+                    print(f"{name}, {case}: {each.line()}", file=sys.stderr, flush=True)
                 print(f"round {round_ + 1}: {name}", file=sys.stderr, flush=True)
     finally:
         print_cells(found)
@@ -153,13 +172,13 @@ def compared(job: Job, length: Length) -> Iterator[tuple[str, Compared]]:
 
 def target_of(run: RealRun) -> PlanTarget:
     """Return the load of a run, until its last checkpoint."""
-    return PlanTarget(run.rate, after_ms=round(run.rows / run.rate * 1000))
+    return PlanTarget(run.rate, after_ms=round(run.seconds * 1000))
 
 
 def at_full_load(model: CostModel, slots: int, run: RealRun) -> Iterator[Compared]:
-    plan = plan_with(model, PlanTarget(run.rate, after_ms=round(run.rows / run.rate * 1000)), slots)
+    plan = plan_with(model, target_of(run), slots)
     us = load_at(model, slots, 1.0, None).total_us
-    yield Compared("processor time, µs/row", us, run.cpu_us, plan.error)
+    yield Compared(TIMES[0], us, run.cpu_us, plan.error)
     yield Compared(
         "memory of a slot, MB", plan.memory_bytes_per_slot / 1e6, run.memory_bytes / 1e6, plan.error
     )
@@ -174,7 +193,7 @@ def at_rate(model: CostModel, plan: CapacityPlan, run: RealRun) -> Iterator[Comp
         "processor time, µs/row": (plan.load.total_us / rate, run.cpu_us),
         "memory of a slot, MB": (plan.memory_bytes_per_slot / 1e6, run.memory_bytes / 1e6),
         "between slots, MB/s": (plan.network_bytes_per_s / 1e6, sent * remote_share(plan.slots) / 1e6),
-        "state, MB": (plan.state_bytes / 1e6, run.state_bytes / 1e6),
+        "state in a checkpoint, MB": (plan.checkpoint_bytes / 1e6, run.state_bytes / 1e6),
         "checkpoint, MB written": (written / 1e6, run.written_bytes / 1e6),
         "checkpoint store, MB": (plan.checkpoint_store_bytes / 1e6, run.store_bytes / 1e6),
         "latency, ms": (plan.latency_ms, run.latency_ms),
@@ -182,7 +201,8 @@ def at_rate(model: CostModel, plan: CapacityPlan, run: RealRun) -> Iterator[Comp
     if model.measurement.state_on_disk:
         pairs["disk of a slot, MB"] = (plan.disk_bytes_per_slot / 1e6, run.disk_bytes / 1e6)
     for quantity, (predicted, measured) in pairs.items():
-        yield Compared(quantity, predicted, measured, error)
+        core_wait = run.core_wait if quantity in TIMES else 0.0
+        yield Compared(quantity, predicted, measured, error, core_wait)
 
 
 # --- tables -----------------------------------------------------------------------------------------
@@ -196,6 +216,8 @@ def print_cells(found: Mapping[tuple[str, str, str], Sequence[Compared]]) -> Non
         measured = median(each.measured for each in every)
         ratio = median(each.ratio for each in every)
         verdict = "yes" if abs(ratio - 1) <= GOOD else "no"
+        if not all(each.counts for each in every):
+            verdict = f"busy machine: {max(each.core_wait for each in every):.0%}"
         print(
             f"| {job} | {case} | {quantity} | {predicted:,.3f} | {measured:,.3f} "
             f"| {ratio:.2f} | {verdict} |",
@@ -211,6 +233,9 @@ def print_quantities(found: Mapping[tuple[str, str, str], Sequence[Compared]]) -
     print("| quantity | comparisons | within 20 % | within the plan's own uncertainty | ratios |")
     print("|---|---:|---:|---:|---|")
     for name, every in by_quantity.items():
+        every = [each for each in every if each.counts]
+        if not every:
+            continue
         ratios = [each.ratio for each in every]
         good = sum(abs(ratio - 1) <= GOOD for ratio in ratios)
         covered = sum(abs(each.ratio - 1) <= each.error for each in every)

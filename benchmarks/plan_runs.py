@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -21,7 +21,7 @@ from rheos.core.metrics import declarations as f
 from rheos.core.metrics.declarations import Metric
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.protocol.accumulators import Accumulated
-from rheos.ops.planning.readings import growth, source_rows, total, values_of
+from rheos.ops.planning.readings import core_wait_share, growth, source_rows, total, values_of
 from rheos.runtimes.continuous.runtime import ContinuousRuntime
 
 _POLL_S = 0.1
@@ -35,8 +35,8 @@ class RealRun:
 
     rate: float
     """Rows per second that the sources emitted."""
-    rows: float
-    """Rows that the sources had emitted when the newest checkpoint was reported."""
+    seconds: float
+    """Time of the newest checkpoint after the job's start."""
     cpu_us: float
     """Processor time of a source's row in µs, all threads of all workers."""
     memory_bytes: float
@@ -45,15 +45,17 @@ class RealRun:
     """Size of the rows sent to all slots, the own one included."""
     sent_batches_per_s: float
     state_bytes: float
-    """Largest state of a checkpoint."""
+    """State of a checkpoint with its shared parts: of the newest half of them, on average."""
     written_bytes: float
     """Bytes that the newest half of the checkpoints wrote, on average."""
     store_bytes: float
-    """Largest size of the folder of checkpoints, and of one that is being written."""
+    """Largest size of the retained checkpoints, and of the next one that was written."""
     disk_bytes: float
     """Largest size of a slot's local files of state."""
     latency_ms: float
     """Latency that 99 % of the latency markers stayed below; 0 without markers."""
+    core_wait: float
+    """Share of the slots' working time in which they waited for a core."""
 
 
 def real_run(
@@ -86,12 +88,14 @@ def real_run(
             began_s = measured_s = time.monotonic()
             first: MetricsReport | None = None
             seen: list[MetricsReport] = []
-            store, disk = 0.0, 0.0
+            stores: dict[float, float] = {}
+            disk = 0.0
             while (now_s := time.monotonic()) < began_s + seconds:
                 seen.append(job.metrics())
                 if first is None and now_s >= began_s + seconds / 2:
                     first, measured_s = seen[-1], now_s
-                store = max(store, _size(checkpoints))
+                completed, size = total(seen[-1], f.CHECKPOINTS), _size(checkpoints)
+                stores[completed] = min(stores.get(completed, size), size)
                 disk = max(disk, max(map(_size, state.glob("*")), default=0.0))
                 time.sleep(_POLL_S)
             last = job.metrics()
@@ -100,7 +104,8 @@ def real_run(
         finally:
             job.cancel()
     assert first is not None
-    return _run_of(first, last, seen, time.monotonic() - measured_s, store, disk)
+    interval_ms = config.checkpoint.interval_ms or 0
+    return _run_of(first, last, seen, time.monotonic() - measured_s, stores, disk, interval_ms)
 
 
 def _run_of(
@@ -108,32 +113,46 @@ def _run_of(
     last: MetricsReport,
     seen: Sequence[MetricsReport],
     seconds: float,
-    store: float,
+    stores: Mapping[float, float],
     disk: float,
+    interval_ms: int,
 ) -> RealRun:
     rows = source_rows(last) - source_rows(first)
+    newest = total(last, f.CHECKPOINTS)
     written = {total(each, f.CHECKPOINTS): total(each, f.WRITTEN) for each in seen}
-    sizes = [size for count, size in sorted(written.items()) if count]
-    written_bytes = fmean(sizes[len(sizes) // 2 :]) if sizes else 0.0
     latencies = [each.value for each in last.of(f.LATENCY) if isinstance(each.value, Accumulated)]
     return RealRun(
         rate=rows / seconds,
-        rows=_rows_at_checkpoint(seen),
+        seconds=newest * interval_ms / 1000 if newest else source_rows(last) / rows * seconds,
         cpu_us=_grown(first, last, f.CPU) * 1000 / rows,
         memory_bytes=max(values_of(last, f.MEMORY).values()),
         sent_bytes_per_s=_grown(first, last, f.SENT_BYTES) / seconds,
         sent_batches_per_s=_grown(first, last, f.SENT_BATCHES) / seconds,
-        state_bytes=max(_state(each) for each in seen),
-        written_bytes=written_bytes,
-        store_bytes=store + written_bytes,
+        state_bytes=_mean_of_newer({total(each, f.CHECKPOINTS): _state(each) for each in seen}),
+        written_bytes=_mean_of_newer(written),
+        store_bytes=_largest_store(stores, written),
         disk_bytes=disk,
         latency_ms=max((each.quantile(0.99) or 0.0 for each in latencies), default=0.0),
+        core_wait=core_wait_share(first, last),
     )
 
 
-def _rows_at_checkpoint(seen: Sequence[MetricsReport]) -> float:
-    newest = max(total(each, f.CHECKPOINTS) for each in seen)
-    return source_rows(next(each for each in seen if total(each, f.CHECKPOINTS) == newest))
+def _mean_of_newer(sizes: Mapping[float, float]) -> float:
+    """Return the average size of the newest half of the checkpoints, by their number."""
+    in_order = [size for count, size in sorted(sizes.items()) if count]
+    return fmean(in_order[len(in_order) // 2 :]) if in_order else 0.0
+
+
+def _largest_store(stores: Mapping[float, float], written: Mapping[float, float]) -> float:
+    """Return the largest size of the retained checkpoints and the next one.
+
+    Args:
+        stores: Smallest size of the folder while a number of checkpoints was completed. At that moment,
+            none was being written, and older ones were deleted.
+        written: Bytes that the newest checkpoint wrote, by the number of completed checkpoints.
+    """
+    sizes = [stores[count] + written[count + 1] for count in stores if count + 1 in written]
+    return max(sizes, default=max(stores.values(), default=0.0))
 
 
 def _grown(first: MetricsReport, last: MetricsReport, metric: Metric) -> float:
@@ -149,13 +168,15 @@ def _state(report: MetricsReport) -> float:
 
 
 def _size(folder: Path) -> float:
-    """Return the size of the files below a folder; 0 if they have just been deleted."""
-    size = 0.0
+    """Return the size of the files below a folder, each link to a file once; 0 if they have just been
+    deleted."""
+    sizes: dict[int, int] = {}
     # os.walk ignores folders that are deleted meanwhile.
     for parent, _, names in os.walk(folder):
         for name in names:
             try:
-                size += os.stat(os.path.join(parent, name)).st_size
+                found = os.stat(os.path.join(parent, name))
             except OSError:
                 continue
-    return size
+            sizes[found.st_ino] = found.st_size
+    return float(sum(sizes.values()))

@@ -12,7 +12,7 @@ from rheos.ops.planning.fitting import fit
 from rheos.ops.planning.load import load_at
 from rheos.ops.planning.measurement import OperatorState, decode_measurement, encode_measurement
 from rheos.ops.planning.model import PlanTarget, plan_for, plan_with, state_bytes
-from tests.ops.planning.samples import CHAINS, grouping
+from tests.ops.planning.samples import CHAINS, grouping, phase
 
 HOUR_MS = 3_600_000
 
@@ -79,7 +79,8 @@ def test_memory_or_disk_has_the_state_and_the_store_has_all_checkpoints() -> Non
     assert in_memory.memory_bytes_per_slot == pytest.approx(200e6 + 2 * 1e9, rel=0.05)
     assert in_memory.disk_bytes_per_slot == 0
     assert on_disk.memory_bytes_per_slot < 600e6
-    assert on_disk.disk_bytes_per_slot == pytest.approx(2e9, rel=0.05)
+    # A checkpoint rewrites all state, in runs of 64 MB. Merging needs as much again.
+    assert 2e9 <= on_disk.disk_bytes_per_slot <= 4e9
     assert in_memory.checkpoint_store_bytes == 3 * 8e9
     assert in_memory.checkpoint_bytes_per_s == pytest.approx(8e8)
 
@@ -108,3 +109,13 @@ def test_a_measurement_survives_its_file() -> None:
 def test_another_file_is_refused(data: bytes) -> None:
     with pytest.raises(ConfigurationError, match=r"m\.json is not a"):
         decode_measurement(data, "m.json")
+
+
+def test_a_busy_machine_makes_a_plan_less_certain() -> None:
+    quiet, busy = grouping(), [msgspec.structs.replace(phase(2, 16_384), core_wait=0.5)]
+    calm = plan_with(fit(quiet), PlanTarget(1000.0), 2)
+    plan = plan_with(
+        fit(msgspec.structs.replace(quiet, paced_phases=(*busy * 6,))), PlanTarget(1000.0), 2
+    )
+    assert plan.error == pytest.approx(calm.error + 0.25)
+    assert any("machine was busy" in doubt for doubt in plan.doubts)

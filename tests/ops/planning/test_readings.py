@@ -10,10 +10,11 @@ from rheos.core.metrics import declarations as f
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.protocol.readings import Reading
 from rheos.ops.planning.key_counts import COUNTED, HEAVIEST
-from rheos.ops.planning.measurement import ChainLoad, EdgeLoad
+from rheos.ops.planning.measurement import ChainLoad, EdgeLoad, KeyCurve
 from rheos.ops.planning.readings import (
     StateLifetime,
     busy_share,
+    core_wait_share,
     elapsed_s,
     heaviest_share,
     phase_of,
@@ -100,3 +101,43 @@ def test_the_time_between_reports_of_slots_leaves_out_their_age() -> None:
     early, late = (report({(f.REPORT_AGE, (slot,)): age for slot in "01"}) for age in (200.0, 50.0))
     later = msgspec.structs.replace(late, at_ms=1000)
     assert elapsed_s(early, later) == 1.15
+
+
+def test_slots_wait_for_a_core_for_a_share_of_their_working_time() -> None:
+    waited = report({(f.CORE_WAIT, ("0",)): 40.0, (f.SLOT_BUSY, ("0",)): 100.0})
+    assert core_wait_share(None, waited) == 0.4
+    assert core_wait_share(waited, waited) == 0
+
+
+def test_bytes_of_a_key_come_from_the_rows_of_the_same_checkpoint() -> None:
+    # The reports have more rows and keys than the checkpoint, whose delta repeats most of its keys.
+    early, late = (
+        report(
+            {
+                (f.ROWS_OUT, ("rows", "0")): rows,
+                (f.STATE_BYTES, ("count", "0")): entries * 20.0,
+                (f.STATE_ROWS, ("count", "0")): entries,
+                (f.WRITTEN, ("0",)): 1700.0,
+            }
+        )
+        for rows, entries in ((200.0, 90.0), (400.0, 180.0))
+    )
+    curve = KeyCurve(0, (100.0, 400.0), (90.0, 110.0))
+    [state] = states_of(early, late, {}, [curve])
+    assert (state.bytes_per_key, state.growth_bytes_per_row) == (20.0, 0.0)
+
+
+def test_lists_grow_with_the_rows() -> None:
+    early, late = (
+        report(
+            {
+                (f.ROWS_OUT, ("rows", "0")): rows,
+                (f.STATE_BYTES, ("count", "0")): rows * 20.0,
+                (f.STATE_ROWS, ("count", "0")): rows,
+                (f.WRITTEN, ("0",)): 4000.0,
+            }
+        )
+        for rows in (200.0, 400.0)
+    )
+    [state] = states_of(early, late, {}, [KeyCurve(0, (100.0, 400.0), (90.0, 110.0))])
+    assert state.growth_bytes_per_row > 15

@@ -79,6 +79,8 @@ class Phase(msgspec.Struct, frozen=True):
     """Rows that all sources emitted since the job's start, also before the phase was measured."""
     cpu_us: float = 0.0
     """Processor time in µs of all workers, also of those without work."""
+    core_wait: float = 0.0
+    """Share of the slots' working time in which they waited for a core."""
 
 
 class KeyCurve(msgspec.Struct, frozen=True):

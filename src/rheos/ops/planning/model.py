@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log2
+from math import fsum, log2
 
 from rheos.core.task.config import TaskConfig
-from rheos.ops.planning.checkpoint_sizes import checkpoint_sizes
+from rheos.ops.planning.checkpoint_sizes import USUAL_STATE_MEMORY_BYTES, checkpoint_sizes
 from rheos.ops.planning.cost_model import CostModel
 from rheos.ops.planning.load import JobLoad, hot_share, latency_ms, load_at, max_rate
 from rheos.ops.planning.measurement import Measurement
@@ -17,10 +17,6 @@ _WAITING_BATCHES = TaskConfig().credits
 """Number of batches of each channel that may wait."""
 _USUAL_TIMEOUT_US = 10_000
 _LEAST_TIMEOUT_US = 500
-_DISK_PER_STATE_BYTE = 2.0
-"""Disk for a byte of state on disk. Compaction needs as much again for a moment."""
-_USUAL_STATE_MEMORY_BYTES = 256 * 2**20
-"""Memory for state on disk, if the settings specify none."""
 _BASE_DOUBT = 0.2
 """Error of most predictions in `benchmarks/plan_accuracy.py`."""
 _DOUBT_PER_DOUBLING = 0.05
@@ -28,6 +24,8 @@ _DOUBT_OF_SMALL_BATCHES = 0.1
 _SMALL_BATCHES = 4.0
 """Ratio to the smallest batches of the sample below which smaller batches are extrapolated."""
 _GROWTH_DOUBT = 0.25
+_BUSY_MACHINE = 0.2
+"""Share of the slots' working time that they may wait for a core in the sample."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,8 @@ class CapacityPlan:
     limit: str
     """Names of the operators that limit the job, and the reason."""
     state_bytes: float
+    checkpoint_bytes: float
+    """Average size of the state in a checkpoint, with the parts that it shares with earlier ones."""
     memory_bytes_per_slot: float
     disk_bytes_per_slot: float
     network_bytes_per_s: float
@@ -95,9 +95,9 @@ def plan_with(model: CostModel, target: PlanTarget, slots: int) -> CapacityPlan:
     state = state_bytes(measurement, target)
     error, doubts = uncertainty(model, target, load)
     interval_ms = measurement.checkpoint_interval_ms
-    sizes = checkpoint_sizes(measurement, target.rate, target.after_ms)
+    sizes = checkpoint_sizes(measurement, target.rate, target.after_ms, slots)
     upload = 0.0 if interval_ms is None else sizes.written_bytes / (interval_ms / 1000)
-    disk = state * _state_share(model, slots) * _DISK_PER_STATE_BYTE
+    disk = sizes.local_bytes * _state_share(model, slots)
     return CapacityPlan(
         target=target,
         slots=slots,
@@ -107,6 +107,7 @@ def plan_with(model: CostModel, target: PlanTarget, slots: int) -> CapacityPlan:
         latency_ms=latency_ms(model, load, state),
         limit=_limit(model, load),
         state_bytes=state,
+        checkpoint_bytes=sizes.referred_bytes,
         memory_bytes_per_slot=_memory_bytes(model, load, state),
         disk_bytes_per_slot=disk if measurement.state_on_disk else 0.0,
         network_bytes_per_s=load.network_bytes_per_s,
@@ -158,6 +159,13 @@ def uncertainty(model: CostModel, target: PlanTarget, load: JobLoad) -> tuple[fl
     if _smaller_batches(model, load) > _SMALL_BATCHES:
         error += _DOUBT_OF_SMALL_BATCHES
         doubts.append("batches are much smaller at this rate than in the sample")
+    waits = [each.core_wait for each in (*measurement.phases, *measurement.paced_phases)]
+    waited = fsum(waits) / len(waits)
+    if waited > _BUSY_MACHINE:
+        error += waited
+        doubts.append(
+            f"the sample's machine was busy: slots waited for a core {waited:.0%} of their working time"
+        )
     if any(
         state.growth_bytes_per_row > 0 and state.lifetime_ms is None for state in measurement.states
     ):
@@ -183,7 +191,7 @@ def _memory_bytes(model: CostModel, load: JobLoad, state: float) -> float:
     share = state * _state_share(model, load.slots)
     held = share * measurement.memory_per_state_byte
     if measurement.state_on_disk:
-        held = min(held, float(measurement.state_memory_bytes or _USUAL_STATE_MEMORY_BYTES))
+        held = min(held, float(measurement.state_memory_bytes or USUAL_STATE_MEMORY_BYTES))
     # The worker's memory in the sample has the buffers of exchanges at full load.
     sampled = load_at(model, measurement.most_slots, load.rate, None)
     buffers = max(0.0, _buffered_bytes(model, load) - _buffered_bytes(model, sampled))

@@ -19,6 +19,15 @@ from rheos.ops.planning.state_growth import StateSize, fitted_growth, total_keys
 
 Values = Mapping[tuple[str, ...], float]
 
+_ROWS_OF_KEY = 3.0
+"""Rows of each key from which a checkpoint of state on disk is expected to change nearly all keys."""
+_FEWER = 0.75
+"""Ratio of rows in a state to arrived rows, up to which the state does not have each of these."""
+_WHOLE = 0.98
+"""Share of the state in a checkpoint from which the checkpoint wrote all of it."""
+_EXACT = 1.05
+"""Relative error of a number of keys."""
+
 
 @dataclass(frozen=True)
 class StateLifetime:
@@ -86,6 +95,7 @@ def phase_of(
         memory_bytes=total(after, f.MEMORY) / parallelism,
         total_rows=source_rows(after),
         cpu_us=fsum(cpu.values()) * 1000,
+        core_wait=core_wait_share(before, after),
     )
 
 
@@ -102,6 +112,13 @@ def elapsed_s(before: MetricsReport, after: MetricsReport) -> float:
 def busy_share(before: MetricsReport | None, after: MetricsReport, seconds: float) -> float:
     """Return the share of the time in which the busiest slot worked."""
     return max(growth(before, after, f.SLOT_BUSY).values(), default=0.0) / 1000 / seconds
+
+
+def core_wait_share(before: MetricsReport | None, after: MetricsReport) -> float:
+    """Return the share of the slots' working time in which they waited for a core."""
+    busy_ms = fsum(growth(before, after, f.SLOT_BUSY).values())
+    waited_ms = fsum(growth(before, after, f.CORE_WAIT).values())
+    return min(1.0, waited_ms / busy_ms) if busy_ms else 0.0
 
 
 def heaviest_share(report: MetricsReport) -> float | None:
@@ -198,7 +215,10 @@ def states_of(
         before = None if early is None else _state_size(early, id, growing)
         if before is not None and not before.size_bytes:
             before = None
-        per_key, per_row = fitted_growth(before, _state_size(late, id, growing))
+        after = _state_size(late, id, growing)
+        per_key, per_row = fitted_growth(before, after)
+        if lifetime is None and (of_key := _of_one_row(late, id, after)) is not None:
+            per_key, per_row = of_key, 0.0
         states.append(
             OperatorState(
                 operator=late.operators[id],
@@ -213,6 +233,28 @@ def states_of(
             )
         )
     return tuple(states)
+
+
+def _of_one_row(report: MetricsReport, id: str, state: StateSize) -> float | None:
+    """Return the bytes of a key's state if each key has one row, as far as its checkpoint shows it.
+
+    The rows in a checkpoint are those of its moment, while the numbers of rows and keys are a little
+    newer. Return None if the state may have several rows for each key, or if keys had few rows so far.
+    """
+    if not state.keys:
+        return None
+    entries = _by_first(values_of(report, f.STATE_ROWS)).get(id, 0.0)
+    total_bytes = total(report, f.STATE_BYTES)
+    written = total(report, f.WRITTEN)
+    if not entries:
+        # State on disk: the newest checkpoint wrote a row for each key that changed.
+        share = state.size_bytes / total_bytes if total_bytes else 0.0
+        of_key = min(written * share, state.size_bytes) / state.keys
+        return of_key if of_key and state.rows >= _ROWS_OF_KEY * state.keys else None
+    # A delta repeats at most as many rows as the full part has.
+    repeated = 1 if written >= _WHOLE * total_bytes else 2
+    most = min(repeated * state.keys * _EXACT, state.rows * _FEWER)
+    return state.size_bytes / entries if entries <= most else None
 
 
 def _state_size(report: MetricsReport, id: str, curves: Sequence[KeyCurve]) -> StateSize:

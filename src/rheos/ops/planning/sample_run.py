@@ -168,17 +168,6 @@ def measure_sample(
     return Sample(measurement, tuple(_notes(stateful, busy)))
 
 
-def measure_phase(
-    file: Path, arguments: Sequence[str], settings: Overrides, slots: int, seconds: float
-) -> Phase:
-    """Run the program at full load with a number of slots, and measure it. It takes no checkpoints.
-    Raise the errors of the program and of the job."""
-    program = _program(file, arguments, settings, slots)
-    rows = program.config.task.batch_rows
-    reports = _run(_stateless(program, rows), seconds)
-    return phase_of(reports.first, reports.last, slots, rows, reports.seconds)
-
-
 def _program(file: Path, arguments: Sequence[str], settings: Overrides, slots: int) -> _Program:
     forced = partial_settings.from_command({"parallelism": slots, "runtime": "continuous"})
     captured = captured_program(
