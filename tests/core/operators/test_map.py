@@ -115,6 +115,25 @@ def test_an_error_of_the_function_names_line_and_record(
     assert isinstance(error.__cause__, ZeroDivisionError)
 
 
+@dataclass
+class Short:
+    text: str
+
+    def __post_init__(self) -> None:
+        if len(self.text) > 3:
+            raise ValueError("too long")
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_a_row_that_its_dataclass_refuses_is_named(flat: bool) -> None:
+    op = operator(split if flat else measured, flat=flat)
+    op._record = Short  # type: ignore[attr-defined]
+    with pytest.raises(UserFunctionError) as caught:
+        run(op, "abc", "abcd", "abc")
+    assert caught.value.what == "Short cannot be created from a row: ValueError: too long"
+    assert "abcd" in str(caught.value.record)
+
+
 @pytest.mark.parametrize(
     ("result", "flat"),
     [(None, False), (Line("x"), False), ([Word("a", 1), Line("x")], True), ([3], True)],

@@ -20,6 +20,7 @@ from rheos.core.errors import SchemaError
 from rheos.core.protocol.elements import TS, visible
 from rheos.core.protocol.types import (
     RecordCollector,
+    RowsOfBatch,
     TypeMismatch,
     arrow_type,
     batch_of,
@@ -117,6 +118,9 @@ def test_records_are_converted_to_batches_and_back() -> None:
     assert rows_of(batch.slice(2, 3), Everything) == rows[2:5]
     assert rows_of(batch.slice(0, 0), Everything) == []
     assert batch_of([], schema_of(Everything), Everything).num_rows == 0
+    assert list(RowsOfBatch(batch, Everything)) == rows
+    assert RowsOfBatch(batch, Everything)[2] == rows[2]
+    assert RowsOfBatch(batch, None)[1].columns_ == tuple(batch.schema.names)
 
 
 def test_named_rows_are_converted_to_batches_and_back() -> None:

@@ -34,8 +34,10 @@ from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpe
 from rheos.core.operators.records import UserRaised, user_error
 from rheos.core.operators.rich_function import RichFunctionOperator
 from rheos.core.protocol.elements import Batch
-from rheos.core.protocol.types import rows_of
+from rheos.core.protocol.types import RowsOfBatch
 from rheos.core.safe_strings import shown
+
+_BOOLS = {bool, np.bool_}
 
 
 @dataclass(frozen=True)
@@ -82,17 +84,17 @@ class FilterFunctionOperator(RichFunctionOperator):
 
     def _by_python(self, batch: Batch) -> pa.Array:
         """Return for each row whether the function accepts it."""
-        fn, rows = self._fn, rows_of(batch, self._record)
+        fn, rows = self._fn, RowsOfBatch(batch, self._record)
         kept: list[Any] = []
-        add = kept.append
+        add, due = kept.append, iter(rows)
         try:
-            for row in rows:
+            for row in due:
                 add(fn(row))
         except UserRaised as error:
             raise user_error(self.ctx, error, record=rows[len(kept)]) from error
-        for row, answer in zip(rows, kept, strict=True):
-            if answer.__class__ is not bool and not isinstance(answer, np.bool_):
-                raise self._undecided(row, answer)
+        if not set(map(type, kept)) <= _BOOLS:
+            at = next(at for at, answer in enumerate(kept) if type(answer) not in _BOOLS)
+            raise self._undecided(rows[at], kept[at])
         return pa.array(kept, pa.bool_())
 
     def _undecided(self, row: Any, answer: Any) -> UserFunctionError:

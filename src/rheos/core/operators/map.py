@@ -58,7 +58,7 @@ from rheos.core.operators.records import (
 )
 from rheos.core.operators.rich_function import RichFunctionOperator
 from rheos.core.protocol.elements import Batch, visible
-from rheos.core.protocol.types import TypeMismatch, batch_of, rows_of
+from rheos.core.protocol.types import RowsOfBatch, TypeMismatch, batch_of
 
 _SINGLE = (str, bytes, dict)
 
@@ -67,7 +67,7 @@ def emitted(
     ctx: OperatorContext,
     made: list[Any],
     batch: Batch,
-    rows: Sequence[Any],
+    rows: Sequence[Any] | RowsOfBatch,
     origins: Stamps | None,
     keeps: str | None,
 ) -> Iterator[Out]:
@@ -181,7 +181,7 @@ class _RecordOperator(RichFunctionOperator):
         return rows
 
     def _emit(
-        self, made: list[Any], batch: Batch, rows: list[Any], origins: Stamps | None
+        self, made: list[Any], batch: Batch, rows: RowsOfBatch, origins: Stamps | None
     ) -> Iterator[Out]:
         return emitted(self.ctx, made, batch, rows, origins, self._keeps)
 
@@ -190,11 +190,11 @@ class MapOperator(_RecordOperator):
     """Emits one record for each input record."""
 
     def _by_python(self, batch: Batch) -> Iterator[Out]:
-        fn, rows = self._fn, rows_of(batch, self._record)
+        fn, rows = self._fn, RowsOfBatch(batch, self._record)
         made: list[Any] = []
-        add = made.append
+        add, due = made.append, iter(rows)
         try:
-            for row in rows:
+            for row in due:
                 add(fn(row))
         except UserRaised as error:
             raise user_error(self.ctx, error, record=rows[len(made)]) from error
@@ -208,7 +208,7 @@ class FlatMapOperator(_RecordOperator):
         return self.ctx.batch_rows
 
     def _by_python(self, batch: Batch) -> Iterator[Out]:
-        rows, most = rows_of(batch, self._record), self.ctx.batch_rows
+        rows, most = RowsOfBatch(batch, self._record), self.ctx.batch_rows
         ends, count = array("q"), 0
         records = self._records(rows, ends)
         while made := list(islice(records, most)):
@@ -217,30 +217,25 @@ class FlatMapOperator(_RecordOperator):
             origins = np.searchsorted(np.array(ends, np.int64), numbers, side="right")
             yield from self._emit(made, batch, rows, origins)
 
-    def _records(self, rows: Sequence[Any], ends: array[int]) -> Iterator[Any]:
+    def _records(self, rows: RowsOfBatch, ends: array[int]) -> Iterator[Any]:
         """Yield the records of all rows. After those of each row, append their number so far to
         `ends`."""
-        fn, count = self._fn, 0
-        for row in rows:
-            try:
+        fn, count, due = self._fn, 0, iter(rows)
+        try:
+            for row in due:
                 given = fn(row)
-            except UserRaised as error:
-                raise user_error(self.ctx, error, record=row) from error
-            if given.__class__ is not GeneratorType:
-                given = self._iterate(given, row)
-            try:
+                if given.__class__ is not GeneratorType:
+                    if given is None:
+                        given = ()
+                    # A string or a dict is a single record, too, although Python could iterate over it.
+                    elif isinstance(given, _SINGLE) or not hasattr(given, "__iter__"):
+                        break
                 for record in given:
                     count += 1
                     yield record
-            except UserRaised as error:
-                raise user_error(self.ctx, error, record=row) from error
-            ends.append(count)
-
-    def _iterate(self, given: Any, row: Any) -> Iterator[Any]:
-        """Return an iterator over the records that the function returned for a row."""
-        if given is None:
-            return iter(())
-        # A string or a dict is a single record, too, although Python could iterate over it.
-        if isinstance(given, _SINGLE) or not hasattr(given, "__iter__"):
-            raise not_iterable(self.ctx, given, record=row)
-        return iter(given)
+                ends.append(count)
+            else:
+                return
+        except UserRaised as error:
+            raise user_error(self.ctx, error, record=rows[len(ends)]) from error
+        raise not_iterable(self.ctx, given, record=rows[len(ends)])

@@ -1,4 +1,4 @@
-"""Creates instances of the user's dataclasses from the values of their fields.
+"""Creates instances of the user's dataclasses from the values of their fields, and reads the fields.
 
 A frozen dataclass sets each field through `object.__setattr__`, because its own `__setattr__` refuses.
 Creating one therefore takes three times as long as creating one that is not frozen. If its `__init__`
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import keyword
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from types import MemberDescriptorType
 from typing import Any
 
@@ -37,6 +39,21 @@ def maker_of(record: type) -> Maker:
         return record
     given = ", ".join(f"{name}=v{n}" for n, name in enumerate(names))
     return _function([f"return record({given})"], names, record)
+
+
+@lru_cache(maxsize=256)
+def attribute_lists(names: tuple[str, ...]) -> Callable[[Sequence[Any]], list[list[Any]]]:
+    """Return a function that lists the values of each of these attributes, of many objects.
+
+    Python reads an attribute in half the time if the code names it, instead of an `attrgetter`.
+    """
+    if not all(name.isidentifier() and not keyword.iskeyword(name) for name in names):
+        return lambda objects: [list(map(attrgetter(name), objects)) for name in names]
+    lists = ", ".join(f"[each.{name} for each in objects]" for name in names)
+    known: dict[str, Any] = {}
+    exec(f"def read(objects):\n    return [{lists}]", known)
+    read: Callable[[Sequence[Any]], list[list[Any]]] = known["read"]
+    return read
 
 
 def _only_sets(record: type, names: Sequence[str]) -> bool:

@@ -21,7 +21,7 @@ import keyword
 import types
 import typing
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import lru_cache
@@ -37,7 +37,7 @@ from rheos.core.protocol.columns import Reader, Unreadable, column_of, field_rea
 from rheos.core.protocol.columns import TypeMismatch as TypeMismatch
 from rheos.core.protocol.columns import columns_to_python as columns_to_python
 from rheos.core.protocol.elements import Batch, strip_hidden, visible
-from rheos.core.protocol.record_makers import maker_of
+from rheos.core.protocol.record_makers import attribute_lists, maker_of
 from rheos.core.protocol.shown_rows import shown_record, shown_value
 from rheos.core.protocol.time_bounds import first_row
 from rheos.core.safe_strings import named_error
@@ -208,20 +208,47 @@ def rows_of(batch: Batch, record: type | None) -> list[Any]:
         if not shown.num_columns:
             return [make()] * shown.num_rows
         return list(map(make._make, zip(*map(_columns_reader(shown), shown.schema.names), strict=True)))
-    readers = field_readers(record)
-    if not readers:
+    columns = _columns_of(batch, record)
+    if not columns:
         return [record() for _ in range(batch.num_rows)]
     try:
-        columns = [read_column(batch, name, read) for name, read in readers.items()]
+        return list(map(maker_of(record), *columns))
+    except Exception as error:
+        raise _refused_by_record(batch, record, columns, error) from error
+
+
+class RowsOfBatch:
+    """The rows of a batch, as `rows_of` returns them. An iteration creates each of them when it is due,
+    so that rows which nobody keeps are released at once.
+
+    If the dataclass refuses values, the iteration raises the error of the dataclass, and an access by
+    position the one of `rows_of`.
+    """
+
+    def __init__(self, batch: Batch, record: type | None) -> None:
+        self._batch = batch
+        self._record = record
+
+    def __iter__(self) -> Iterator[Any]:
+        columns = None if self._record is None else _columns_of(self._batch, self._record)
+        if not columns or self._record is None:
+            return iter(rows_of(self._batch, self._record))
+        return map(maker_of(self._record), *columns)
+
+    def __getitem__(self, at: int) -> Any:
+        """Return a new object for a row."""
+        return rows_of(self._batch.slice(at, 1), self._record)[0]
+
+
+def _columns_of(batch: Batch, record: type) -> list[list[Any]]:
+    """Return the values of the fields of a dataclass. Raise SchemaError or InputError."""
+    try:
+        return [read_column(batch, name, read) for name, read in field_readers(record).items()]
     except KeyError as error:
         raise SchemaError(
             f"{record.__name__} has a field that the stream does not have: {error}",
             hint=f"the columns are {', '.join(visible(batch.schema).names)}",
         ) from None
-    try:
-        return list(map(maker_of(record), *columns))
-    except Exception as error:
-        raise _refused_by_record(batch, record, columns, error) from error
 
 
 def _columns_reader(batch: Batch) -> Callable[[str], list[Any]]:
@@ -406,7 +433,7 @@ def batch_of(rows: Sequence[Any], schema: pa.Schema, record: type | None = None)
     fields, names = _layout(schema)
     if record is not None and set(map(type, rows)) == {record}:
         try:
-            return _make_batch([list(map(attrgetter(name), rows)) for name in names], fields)
+            return _make_batch(attribute_lists(names)(rows), fields)
         except AttributeError:
             pass
     collector = RecordCollector(schema, record)
