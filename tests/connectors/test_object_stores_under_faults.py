@@ -194,7 +194,7 @@ def test_a_job_keeps_its_rows_and_its_log_in_a_storm(
     check_job(bucket)
 
 
-@pytest.mark.parametrize("requests_before", [20, pytest.param(45, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("requests_before", [20, 45])
 def test_a_job_continues_after_its_credentials_have_expired(
     bucket: str, proxy: FaultingProxy, monkeypatch: pytest.MonkeyPatch, requests_before: int
 ) -> None:

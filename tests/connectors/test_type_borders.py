@@ -167,6 +167,7 @@ def test_the_page_has_what_becomes_of_each_type(name: str) -> None:
     check("formats", name, IN_PROCESS[name])
 
 
+@pytest.mark.slow
 def test_the_page_has_what_becomes_of_each_type_in_postgres(postgres_server: Any) -> None:
     check("formats", "PostgreSQL", of_postgres(new_database(postgres_server)))
 

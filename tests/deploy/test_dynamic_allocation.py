@@ -13,10 +13,11 @@ from tests.processes import Started
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.deploy,
+    pytest.mark.slow,
     pytest.mark.proves(
         "local",
         faults=["a worker is killed under dynamic allocation"],
-        slow_because="its slow case differs only by speculation",
+        slow_because="every run loses a pod of Kubernetes, and a machine of a standalone master",
     ),
 ]
 
@@ -57,7 +58,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize(
     "more",
-    [{}, pytest.param({"spark.speculation": "true"}, marks=pytest.mark.slow)],
+    [{}, {"spark.speculation": "true"}],
     ids=["plain", "with speculation"],
 )
 def test_a_killed_worker_costs_one_restart_and_no_row(

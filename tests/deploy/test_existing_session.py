@@ -102,6 +102,7 @@ def job(session: Any, runtime: Any) -> tuple[rh.Environment, rh.DataStream]:
     return env, env.from_source(rh.collection(SALES), watermark=watermark, name="sales")
 
 
+@pytest.mark.thinned(4)
 @RUNTIMES
 def test_results_and_settings_of_the_session_are_independent(
     runtime: str, session: Any, tmp_path: Path

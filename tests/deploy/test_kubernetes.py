@@ -155,7 +155,7 @@ def test_selectors_match_as_in_kubernetes() -> None:
 def test_a_lost_pod_is_replaced_and_costs_no_row(
     reason: str, tmp_path: Path, started: Started, cluster: Cluster
 ) -> None:
-    driver = Driver(tmp_path, started, cluster, rate=800)
+    driver = Driver(tmp_path, started, cluster, rate=1_500)
     driver.shows("checkpoints 2")
     first = cluster.names("Running")[0]
     cluster.lose(first, reason)

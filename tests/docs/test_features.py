@@ -29,6 +29,7 @@ def is_served() -> bool:
 
 @pytest.mark.spark
 @pytest.mark.deploy
+@pytest.mark.slow
 def test_the_walk_of_the_page_runs(shell: Shell) -> None:
     printed: dict[str, str] = {}
     for step in steps(PAGE):

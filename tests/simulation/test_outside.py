@@ -14,7 +14,7 @@ from tests.worlds.worlds import Climate, draw_world
 
 @pytest.mark.parametrize(
     ("climate", "seed"),
-    [(Climate.STALLS, 1), (Climate.MOVES, 3)],
+    [pytest.param(Climate.STALLS, 1, marks=pytest.mark.slow), (Climate.MOVES, 3)],
     ids=lambda value: str(value),
 )
 def test_asynchronous_calls_survive_random_worlds(climate: Climate, seed: int) -> None:

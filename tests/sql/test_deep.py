@@ -75,6 +75,7 @@ DEEP = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", LONG)
 def test_a_long_query_is_computed(name: str) -> None:
     text, ids = LONG[name]

@@ -32,6 +32,7 @@ FORMS = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", FORMS)
 def test_twice_the_text_takes_twice_the_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     around, each, between = FORMS[name]

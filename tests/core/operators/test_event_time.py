@@ -120,7 +120,7 @@ def moved(rows: rh.DataStream) -> Mapping[str, rh.DataStream]:
     return {"old": windows(rows)["counts"], **windows(later)}
 
 
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_event_time_downstream_of_a_source_equals_that_at_the_source(seed: int) -> None:
     """Check windows and late rows, of rows that pass a filter, with crashes and other parallelisms."""
     splits = 1 + seed % 4

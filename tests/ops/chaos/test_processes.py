@@ -137,10 +137,17 @@ def test_an_executor_of_a_standalone_master_is_killed(tmp_path: Path, started: S
 def test_a_job_continues_with_fewer_slots_after_losing_a_machine(
     tmp_path: Path, started: Started
 ) -> None:
-    events, cluster = 60_000, Standalone(tmp_path, started)
+    events, cluster = 24_000, Standalone(tmp_path, started)
     checkpoints = str(tmp_path / "checkpoints")
     driver = started.command(
-        command(tmp_path, events, master=cluster.url, checkpoint_dir=checkpoints, min_parallelism="1"),
+        command(
+            tmp_path,
+            events,
+            rate=2_000,
+            master=cluster.url,
+            checkpoint_dir=checkpoints,
+            min_parallelism="1",
+        ),
         **cluster.surroundings,
     )
     more_published(tmp_path, driver, started)
@@ -219,9 +226,14 @@ def test_a_kill_before_the_commit_and_one_in_recovery(tmp_path: Path, started: S
     assert faults_of(tmp_path, events) == []
 
 
-@pytest.mark.proves("local", faults=["the driver is killed"])
+@pytest.mark.proves(
+    "local",
+    faults=["the driver is killed"],
+    slow_because="every run kills the driver in its recovery",
+)
 @pytest.mark.spark
 @pytest.mark.deploy
+@pytest.mark.slow
 def test_the_command_kills_workers_and_drivers_until_the_job_ends(
     tmp_path: Path, started: Started
 ) -> None:
