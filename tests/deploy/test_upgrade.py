@@ -54,6 +54,7 @@ class Upgrades:
     def __init__(self, folder: Path, started: Started) -> None:
         self.folder = folder
         self._started = started
+        self._read: dict[Path, pl.DataFrame] = {}
         self._write("job.py", 1, 128)
         self._write("job_v2.py", 2, 128)
         self._write("misfit.py", 2, 64)
@@ -95,7 +96,10 @@ class Upgrades:
 
     def rows(self) -> pl.DataFrame:
         files = sorted((self.folder / "out").glob("part-*"))
-        return pl.concat([pl.read_parquet(file) for file in files]) if files else pl.DataFrame()
+        for file in files:
+            if file not in self._read:
+                self._read[file] = pl.read_parquet(file)
+        return pl.concat([self._read[file] for file in files]) if files else pl.DataFrame()
 
     def has_written(self, version: int, more: int = 0) -> bool:
         rows = self.rows()
