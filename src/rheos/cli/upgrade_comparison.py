@@ -48,7 +48,7 @@ class CompareRequest(msgspec.Struct, frozen=True, kw_only=True):
     arguments: list[str]
     parameters: dict[str, str]
     config: str | None
-    """Absolute path of the file of settings; None if there is none."""
+    """Absolute path of the file of settings; None if the command has no such file."""
     options: dict[str, Any]
     """Other settings of the command, by the names of `rh.Settings`."""
     length: str

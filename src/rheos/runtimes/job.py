@@ -54,7 +54,7 @@ class CommandSettings:
     """Settings that a command passed instead of the program's own."""
 
     file: str | None = None
-    """Absolute path of the file of settings; None if there is none."""
+    """Absolute path of the file of settings; None if the command has no such file."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options by the names of `rh.Settings`, without credentials. They override the file."""
 

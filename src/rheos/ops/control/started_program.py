@@ -27,7 +27,7 @@ class StartedProgram(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     """Digest of the file when the job was started."""
     config: str | None = None
-    """Absolute path of the command's file of settings; None if there is none."""
+    """Absolute path of the command's file of settings; None if it has no such file."""
     config_digest: str | None = None
     """Digest of that file when the job was started."""
     options: dict[str, Any] = {}
