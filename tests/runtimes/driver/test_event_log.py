@@ -155,6 +155,21 @@ def test_the_end_of_a_job_is_an_event(error: Any, said: str) -> None:
     assert texts(driver)[-1] == said, "a runtime abandons each master at last"
 
 
+def test_a_restart_and_a_resumption_on_prepared_slots_say_so() -> None:
+    driver = Driver(driver=HERE).runs()
+    driver.step(failed(LOST, subtask=1))
+    driver.step(AttemptEnded(Attempt(1)), after_ms=1000)
+    driver.step(after_ms=100)
+    driver.step(AttemptRunning(Attempt(2), prepared=True), after_ms=400)
+    restarted = "worker 1 lost (killed by signal 9), restarted in 1.5 s, on prepared slots"
+    assert texts(driver)[1:] == [restarted]
+    lost = Predecessor("process 4711 on host a", released=False)
+    second = Driver(driver.store, owner="second", driver=HERE, predecessor=lost)
+    second.step()
+    second.step(AttemptRunning(Attempt(3), prepared=True))
+    assert texts(second)[-1].endswith("after 0 ms, on prepared slots")
+
+
 def test_a_takeover_names_the_lost_driver_and_its_duration() -> None:
     first = Driver(driver="process 4711 on host a", owner="first").runs()
     first.step(*(first.step(after_ms=1000) and first.shares(1)))

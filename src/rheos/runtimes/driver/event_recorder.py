@@ -12,6 +12,7 @@ from rheos.core.checkpoint.events import (
     AfterSavepoint,
     AppendLog,
     AttemptLost,
+    AttemptRunning,
     EndJob,
     Event,
     JobShape,
@@ -120,7 +121,7 @@ class EventRecorder:
         if after is LifecycleState.WAITING and before is not after:
             self._waiting(before, coordinator, wall_ms)
         if after is LifecycleState.RUNNING and before is LifecycleState.STARTING:
-            self._running(wall_ms)
+            self._running(wall_ms, prepared=isinstance(event, AttemptRunning) and event.prepared)
         for action in actions:
             if isinstance(action, EndJob):
                 self._ended(action, coordinator.stop_reason, wall_ms)
@@ -167,13 +168,14 @@ class EventRecorder:
                 same="upgrade",
             )
 
-    def _running(self, wall_ms: int) -> None:
+    def _running(self, wall_ms: int, *, prepared: bool) -> None:
+        slots = ", on prepared slots" if prepared else ""
         if self._start is not None:
             id, outcome = self._start
-            self._log.end(id, wall_ms, f"{outcome}{self._restored} after {{span}}")
+            self._log.end(id, wall_ms, f"{outcome}{self._restored} after {{span}}{slots}")
             self._start = None
         if self._restart is not None:
-            self._log.end(self._restart, wall_ms, "restarted in {span}")
+            self._log.end(self._restart, wall_ms, f"restarted in {{span}}{slots}")
         self._restart = self._shortage = None
 
     # --- failures ---------------------------------------------------------------------------------
