@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rheos.core.aggregates.copy_memory import CopyMemory
 from rheos.core.aggregates.segments import Ints, Numbers, Segments
 from rheos.core.native.running import NativeCell
 
@@ -69,6 +70,7 @@ class SlotArray:
     def __init__(self, kind: npt.DTypeLike, fill: Any) -> None:
         self._fill = fill
         self.values: Numbers = np.full(64, fill, dtype=kind)
+        self._copies = CopyMemory()
 
     def grow(self, slots: int) -> None:
         have = len(self.values)
@@ -78,7 +80,14 @@ class SlotArray:
 
     def freeze(self, at: At) -> Frozen:
         """Return a copy of these slots."""
-        values = self.values[at].copy() if isinstance(at, slice) else self.values.take(at)
+        if isinstance(at, slice):
+            now = self.values[at]
+            values = self._copies.array(len(now), now.dtype)
+            values[:] = now
+        else:
+            values = self._copies.array(len(at), self.values.dtype)
+            # In other modes NumPy makes another copy. Each slot exists.
+            np.take(self.values, at, out=values, mode="clip")
         return lambda: pa.array(values)
 
     def thaw(self, slots: Ints, values: pa.Array) -> None:

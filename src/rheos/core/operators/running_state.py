@@ -373,9 +373,8 @@ class MemoryRunningState(RunningState):
         self._chain.force_full()
 
     def snapshot(self) -> SnapshotPart:
-        changed = self.changed()
-        mode = self._chain.next_mode(len(changed))
-        frozen = self.freeze(self.is_occupied() if mode is PartMode.FULL else changed)
+        mode = self._chain.next_mode(int(np.count_nonzero(self._changed)))
+        frozen = self.freeze(self.is_occupied() if mode is PartMode.FULL else self.changed())
         self.settle()
         self._chain.taken(mode, frozen.rows)
         return self._part(frozen, mode)
