@@ -223,7 +223,16 @@ def _kept_ready(kept: JobClient, running: JobRecord) -> str:
     began = time.monotonic()
     is_announced = False
     while True:
-        answer = kept.ask(GetSuccession())
+        try:
+            answer = kept.ask(GetSuccession())
+        except CheckpointError as misfit:
+            raise CheckpointError(
+                f"the job {running.job!r} was not handed back: the earlier program does not fit its "
+                f"state: {misfit.what}",
+                hint=f"to drop such state: rheos upgrade {running.job} FILE --allow-dropped, with the "
+                "earlier program",
+                detail=misfit.detail,
+            ) from None
         if answer.is_prepared or time.monotonic() - began > _PREPARED_WITHIN_S:
             return answer.owner
         if not is_announced:
