@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -21,7 +22,7 @@ class Sample:
     at_s: float
     """Since the sampler began."""
     cpu_s: float
-    """Processor time since then, of the process and all below it."""
+    """Processor time since then, of the process and all below it, without that of the sampler."""
     rss_mib: dict[int, float]
     """Memory by process id."""
     measurements: dict[str, float] = field(default_factory=dict)
@@ -58,6 +59,9 @@ class Sampler:
         """The processor time of each process that was ever seen, when it was seen last: what has ended
         has still been used."""
         self._cpu_s = self._used(self._watched())
+        self._watches_itself = self._process.pid == os.getpid()
+        self._looked_s = 0.0
+        """Processor time of all looks so far."""
 
     def __enter__(self) -> Sampler:
         self._thread.start()
@@ -82,13 +86,16 @@ class Sampler:
 
     def look(self) -> None:
         """Takes a sample now."""
+        began_s = time.thread_time()
         self.samples.append(self._sample())
+        if self._watches_itself:
+            self._looked_s += time.thread_time() - began_s
 
     def _sample(self) -> Sample:
         watched = self._watched()
         return Sample(
             at_s=round(time.perf_counter() - self._began, 2),
-            cpu_s=round(self._used(watched) - self._cpu_s, 2),
+            cpu_s=round(self._used(watched) - self._cpu_s - self._looked_s, 2),
             rss_mib={each.pid: rss for each in watched if (rss := _rss_mib(each)) is not None},
             measurements=self._also(),
         )

@@ -131,7 +131,7 @@ class Comparison:
 
     def _run(self, system: LastingSystem, name: str, events: int) -> Run:
         of = command(name, Path(self._folder.name), events, events // 2)
-        return system.measure(f"{of} --per-second {events / SPAN_S:g}", 0)
+        return system.measure(f"{of} --per-second {events / SPAN_S}", 0)
 
 
 def _report(line: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from subprocess import PIPE
 
@@ -132,6 +133,18 @@ def test_processor_time_of_ended_workers_counts() -> None:
     used = [sample.cpu_s for sample in sampler.samples]
     assert used[0] >= 0.25
     assert used == sorted(used)
+
+
+def test_processor_time_of_the_sampler_does_not_count() -> None:
+    def busy() -> dict[str, float]:
+        until = time.thread_time() + 0.2
+        while time.thread_time() < until:
+            pass
+        return {}
+
+    with Sampler(every_s=60, also=busy) as sampler:
+        sampler.look()
+    assert sampler.samples[-1].cpu_s < 0.1
 
 
 def test_metrics_are_shown_next_to_those_of_flink() -> None:
