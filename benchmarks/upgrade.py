@@ -1,10 +1,11 @@
 """The pause of a job's output while it is handed over to a changed program.
 
-usage: python benchmarks/upgrade.py [TIMES] [--state MB] [--rate ROWS] [--back]
+usage: python benchmarks/upgrade.py [TIMES] [--state MB] [--rate ROWS] [--back] [--function]
 
 A job of two subtasks with a running count per key publishes files every half second. First it reads
 without a limit until it has the state. Then it starts again, and reads ROWS per second. `rheos upgrade`
 hands it over to a program with one more aggregate. With --back, `rheos rollback` then hands it back.
+With --function, the job counts in a function with a map and a timer per key, which each row moves.
 Parts follow one another, in seconds since the log named the successor:
 
     claimed     the attempt of the new driver is in the log: nothing of the old one runs any more
@@ -46,6 +47,25 @@ import numpy as np
 import rheos as rh
 
 keys, new, rate = int(sys.argv[1]), sys.argv[2] == "new", int(sys.argv[3])
+
+
+class Count(rh.KeyedProcessFunction):
+    n = rh.ValueState(int, default=0)
+    due = rh.ValueState(int, default=0)
+    pads = rh.MapState(int, str)
+
+    def process_element(self, row, ctx):
+        self.n.value += 1
+        self.pads[self.n.value % 2] = row.pad[100:]
+        ctx.timers.delete_processing(self.due.value)
+        self.due.value = 4_000_000_000_000 + self.n.value
+        ctx.timers.register_processing(self.due.value)
+        yield {"k": ctx.key, "n": self.n.value}
+
+    def on_timer(self, timestamp, ctx):
+        return ()
+
+
 env = rh.Environment(2, runtime="continuous", checkpoint_interval="500ms", checkpoint_dir="kept")
 rows = env.from_source(
     rh.generator(
@@ -57,7 +77,11 @@ rows = env.from_source(
 aggregates = {"n": rh.agg.count(), "pad": rh.agg.max("pad")}
 if new:
     aggregates["more"] = rh.agg.count()
-counts = rows.key_by("k").running(**aggregates).uid("counts")
+keyed = rows.key_by("k")
+if sys.argv[4] == "function":
+    counts = keyed.process(Count(), returns={"k": int, "n": int}).uid("counts")
+else:
+    counts = keyed.running(**aggregates).uid("counts")
 counts.filter(rh.col("k") % 500 == 0).sink_to(rh.files.sink("out"), uid="files")
 env.execute("orders")
 """
@@ -221,7 +245,7 @@ def begin(folder: Path, name: str, *command: str) -> Driver:
     return drivers[-1]
 
 
-def run_once(folder: Path, mb: float, rate: int, back: bool) -> tuple[list[Handover], float]:
+def run_once(folder: Path, mb: float, rate: int, back: bool, kind: str) -> tuple[list[Handover], float]:
     """Return the handovers, and the megabytes of state."""
     os.environ["RHEOS_HOME"] = str(folder)
     keys = max(1_000, int(mb * 1e6 / _BYTES_PER_KEY))
@@ -229,15 +253,15 @@ def run_once(folder: Path, mb: float, rate: int, back: bool) -> tuple[list[Hando
     (folder / "job_v2.py").write_text(JOB)
     try:
         if mb:
-            fills = begin(folder, "fills", "run", "job.py", str(keys), "old", "0")
+            fills = begin(folder, "fills", "run", "job.py", str(keys), "old", "0", kind)
             until(lambda: state_mb(folder) >= 0.95 * mb, fills)
             fills.end()
         before = len(files(folder))
-        old = begin(folder, "old", "run", "job.py", str(keys), "old", str(rate))
+        old = begin(folder, "old", "run", "job.py", str(keys), "old", str(rate), kind)
         until(lambda: len(files(folder)) >= before + 8, old)
         # It is kept so that its trace can be read.
-        command = ["upgrade", "orders", "job_v2.py", "--keep", "10m", str(keys), "new", str(rate)]
-        new = begin(folder, "new", *command)
+        command = ["upgrade", "orders", "job_v2.py", "--keep", "10m"]
+        new = begin(folder, "new", *command, str(keys), "new", str(rate), kind)
         parts = handover(folder, new, old)
         handovers = [Handover(parts, timeline(old, new))]
         if back:
@@ -257,11 +281,13 @@ def main() -> None:
     parser.add_argument("--state", type=float, default=0.0, help="state in MB")
     parser.add_argument("--rate", type=int, default=50_000, help="rows per second")
     parser.add_argument("--back", action="store_true")
+    parser.add_argument("--function", action="store_true", help="state of a function, with timers")
     given = parser.parse_args()
     runs = []
     for _ in range(given.times):
         with tempfile.TemporaryDirectory() as folder:
-            runs.append(run_once(Path(folder), given.state, given.rate, given.back))
+            kind = "function" if given.function else "running"
+            runs.append(run_once(Path(folder), given.state, given.rate, given.back, kind))
     size_mb = statistics.median(mb for _, mb in runs)
     print(
         f"{given.times} times, {size_mb:,.0f} MB of state, parallelism 2; seconds since the log named"
