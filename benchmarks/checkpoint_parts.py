@@ -23,9 +23,10 @@ import os
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,13 @@ from rheos.cli.benchmarks.intervals import MIN_ROUNDS, median_interval
 from rheos.core import aggregates as agg
 from rheos.core.graph.state import ValueState
 from rheos.core.operators.running_state import KeptAggregates, MemoryRunningState
-from rheos.core.protocol.snapshots import SnapshotPart
+from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
+from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.format import decode, encode
 from rheos.core.state.keys import KeyCodec
 from rheos.core.state.kinds import handle_of
 from rheos.core.state.memory import MemoryBackend
+from rheos.core.state.rocksdb.backend import RocksDbBackend
 from rheos.core.state.scope import KeyScope
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.host.memory_tuning import freed_memory_kept
@@ -74,44 +77,85 @@ class RunningTotals:
             self._state.run(self._state.slots_of(batch.columns[:1]), batch)
 
     def change(self) -> None:
-        self._add(self._rng.permutation(self._keys)[: len(self._keys) // 2])
+        self.change_some(len(self._keys) // 2)
         self._state.force_full()
+
+    def change_some(self, keys: int) -> None:
+        """Change this number of keys, chosen at random."""
+        self._add(self._rng.permutation(self._keys)[:keys])
 
     def snapshot(self) -> SnapshotPart:
         return self._state.snapshot()
+
+    def take(self) -> Snapshot:
+        """Return the next snapshot."""
+        return Snapshot([self.snapshot()])
 
     def restore(self, tables: Iterator[pa.Table]) -> None:
         self._empty().restore(tables)
 
 
 class Values:
-    """The state of a Python function with one value per key."""
+    """The state of a Python function with one value per key, in memory, or in RocksDB in a folder."""
 
-    def __init__(self, keys: int, value_bytes: int) -> None:
+    def __init__(
+        self, keys: int, value_bytes: int, folder: Path | None = None, memory_bytes: int = 0
+    ) -> None:
         self.name = f"values of {value_bytes:,} bytes"
         self._codec = KeyCodec(pa.schema([("k", pa.int64())]), ("k",))
-        self._backend, self._handle = self._empty()
+        self._rng = np.random.default_rng(1)
+        self._backend, self._handle = self._empty(folder, memory_bytes)
         self._pool = [os.urandom(value_bytes) for _ in range(1_000)]
         self._keys = keys
         self._put(range(keys))
 
-    def _empty(self) -> tuple[MemoryBackend, Any]:
-        backend = MemoryBackend(self._codec, GROUPS, KeyScope(SystemClock()))
+    def _empty(
+        self, folder: Path | None = None, memory_bytes: int = 0
+    ) -> tuple[KeyedStateBackend, Any]:
+        scope = KeyScope(SystemClock())
+        backend: KeyedStateBackend
+        if folder is None:
+            backend = MemoryBackend(self._codec, GROUPS, scope)
+        else:
+            backend = RocksDbBackend(
+                self._codec,
+                GROUPS,
+                range(GROUPS),
+                scope,
+                folder=str(folder),
+                writer="1-0",
+                memory_bytes=memory_bytes,
+            )
         declared = ValueState(bytes)
         declared.name = "data"
-        return backend, handle_of(declared, backend)
+        handle = handle_of(declared, backend)
+        if folder is not None:
+            backend.restore({})
+        return backend, handle
 
-    def _put(self, keys: range) -> None:
-        for self._backend.scope.key in keys:
-            self._handle.value = self._pool[self._backend.scope.key % len(self._pool)]
+    def _put(self, keys: Sequence[int]) -> None:
+        stride = min(self._backend.stride, len(keys))
+        for begin in range(0, len(keys), stride):
+            some = keys[begin : begin + stride]
+            self._backend.prepare(some)
+            for self._backend.scope.key in some:
+                self._handle.value = self._pool[self._backend.scope.key % len(self._pool)]
 
     def change(self) -> None:
         self._put(range(0, self._keys, 2))
         self._backend.force_full()
 
+    def change_some(self, keys: int) -> None:
+        """Change this number of keys, chosen at random."""
+        self._put(self._rng.permutation(self._keys)[:keys].tolist())
+
     def snapshot(self) -> SnapshotPart:
-        [part] = self._backend.snapshot().parts
+        [part] = self.take().parts
         return part
+
+    def take(self) -> Snapshot:
+        """Return the next snapshot."""
+        return self._backend.snapshot()
 
     def restore(self, tables: Iterator[pa.Table]) -> None:
         self._empty()[0].restore({"data": tables})
