@@ -229,8 +229,8 @@ def _kept_ready(kept: JobClient, running: JobRecord) -> str:
             raise CheckpointError(
                 f"the job {running.job!r} was not handed back: the earlier program does not fit its "
                 f"state: {misfit.what}",
-                hint=f"to drop such state: rheos upgrade {running.job} FILE --allow-dropped, with the "
-                "earlier program",
+                hint="stop the job with a savepoint, and start the earlier program from it; "
+                "--allow-dropped drops state that it does not have",
                 detail=misfit.detail,
             ) from None
         if answer.is_prepared or time.monotonic() - began > _PREPARED_WITHIN_S:
