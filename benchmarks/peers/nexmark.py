@@ -53,6 +53,8 @@ _RATE: Metric = lambda run: run["records_per_s"] / 1e6  # noqa: E731
 _PROCESSOR_US: Metric = lambda run: run["processor_us_per_record"]  # noqa: E731
 _LONGEST = 3.0
 """Maximum duration of the slower system, in durations of the faster one."""
+_STEP = 10_000
+"""Numbers of events are multiples of it."""
 _FIRST_S = 1.5
 """Length of the first run of Flink at the published rate, in seconds."""
 
@@ -64,7 +66,7 @@ def events_of(seconds: float, rates: Sequence[float]) -> int:
     1200000
     """
     half = seconds * min(max(rates), _LONGEST * min(rates))
-    return max(round(2 * half, -4), 20_000)
+    return max(round(2 * half / _STEP) * _STEP, 2 * _STEP)
 
 
 def line(name: str, events: int, ours: Sequence[Run], theirs: Sequence[Run]) -> str:

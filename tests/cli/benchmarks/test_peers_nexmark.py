@@ -40,6 +40,7 @@ def test_the_slower_system_limits_the_number_of_events() -> None:
     assert events_of(1.0, [1_000_000, 800_000]) == 2_000_000
     assert events_of(1.0, [1_000_000, 100_000]) == 600_000
     assert events_of(1.0, [100, 1_000]) == 20_000
+    assert isinstance(events_of(0.3, [1_234_567.0, 765_432.1]), int)
 
 
 def test_a_line_compares_pairs_of_the_same_round() -> None:
