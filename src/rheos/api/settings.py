@@ -209,7 +209,7 @@ class Settings:
     batch_rows: int = setting(
         16_384,
         "Maximum rows of a batch. If rows are slow to process, batches are smaller: as many rows as an "
-        "operator processes in about 8 ms.",
+        "operator processes in about 16 ms.",
         section="Rows in transit",
     )
     compiled: bool = setting(

@@ -8,8 +8,7 @@ function that queries a server.
 At intervals, the controller receives the number of rows that each chain of the slot has processed, and
 its working time. The size begins small. It is doubled if a batch of twice the rows would clearly take
 less than the maximum time. It is halved until a batch takes no longer than the maximum. The chain with
-the most expensive rows decides. A chain with several incoming edges has several queues, so each of
-their batches may take only a part of that time.
+the most expensive rows decides.
 
 The cost of a row is the minimum of the last second, because a machine pauses now and then. The cost
 excludes time in which the slot only waited for a processor. Otherwise many slots on few cores would
@@ -26,16 +25,14 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_BATCH_US = 8_000
-"""Maximum time that a batch may take, for a chain with one incoming edge."""
+_BATCH_US = 16_000
+"""Maximum time that a batch may take."""
 _PIECE_US = 500
 """Minimum processing time of a piece, so that the piece is worth its fixed cost. A batch is cut into
 one piece per reading subtask."""
 _GROW_BELOW = 0.8
 """Share of the maximum time. The size is doubled only if a batch of twice the rows would take less."""
 _FIRST_ROWS = 1_024
-_LEAST_US = 1e-6
-"""Minimum cost of a row, because it is a divisor."""
 _INTERVALS = 20
 _SMALL = 16
 """Divisor of the current size; smaller batches than the quotient count as small."""
@@ -52,13 +49,12 @@ class IntakeCounts(NamedTuple):
 class BatchTime:
     """Chooses the batch size of one slot. `observe` is called at intervals, and returns the size."""
 
-    def __init__(self, edges: Sequence[int], most_rows: int, parallelism: int) -> None:
-        """Create the controller. `edges` has the number of incoming edges of each chain."""
+    def __init__(self, chains: int, most_rows: int, parallelism: int) -> None:
         self.rows = min(_FIRST_ROWS, most_rows)
         self._most_rows = most_rows
-        self._batch_us = [max(_BATCH_US / max(each, 1), parallelism * _PIECE_US) for each in edges]
-        self._seen = [IntakeCounts(0, 0, 0)] * len(edges)
-        self._row_us = [deque[float](maxlen=_INTERVALS) for _ in edges]
+        self._batch_us = max(_BATCH_US, parallelism * _PIECE_US)
+        self._seen = [IntakeCounts(0, 0, 0)] * chains
+        self._row_us = [deque[float](maxlen=_INTERVALS) for _ in range(chains)]
 
     def observe(self, taken: Sequence[IntakeCounts], share: float = 1.0) -> int:
         """Return the new size. `taken` has all chains, always in the same order. `share` is the part
@@ -72,13 +68,11 @@ class BatchTime:
         self._seen = list(taken)
         if not has_told:
             return self.rows
-        # The number of rows for which each chain takes its maximum time.
-        limits = zip(self._row_us, self._batch_us, strict=True)
-        allowed = min(batch_us / max(min(costs), _LEAST_US) for costs, batch_us in limits if costs)
+        dearest_us = max(min(costs) for costs in self._row_us if costs)
         grown = min(2 * self.rows, self._most_rows)
-        if grown < allowed * _GROW_BELOW:
+        if grown * dearest_us < self._batch_us * _GROW_BELOW:
             self.rows = grown
-        while self.rows > 1 and self.rows > allowed:
+        while self.rows > 1 and self.rows * dearest_us > self._batch_us:
             self.rows = (self.rows + 1) // 2
         assert 1 <= self.rows <= self._most_rows, "BT1"
         return self.rows

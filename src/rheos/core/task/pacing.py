@@ -84,8 +84,7 @@ class BatchPacing(Pacing):
     ) -> None:
         super().__init__(chains, thread)
         self._batch_waits = CoreWaits(thread)
-        edges = [len(chain.chain.inputs) for chain, _ in chains]
-        self._controller = BatchTime(edges, config.batch_rows, parallelism)
+        self._controller = BatchTime(len(chains), config.batch_rows, parallelism)
         self._chains = chains
         self._config = config
         self._next_us = clock.monotonic_us() + OBSERVE_EVERY_US
