@@ -39,24 +39,31 @@ Build = Callable[[rh.Environment, Market], rh.DataStream]
 
 @dataclass(frozen=True)
 class Dropped(Sink):
-    """Drops its rows."""
+    """Drops its rows. If `folder` is set, each subtask writes the time of its last rows there."""
+
+    folder: str | None = None
 
     def open(self, ctx: SinkContext) -> SinkWriter:
-        return _DroppingWriter()
+        return _DroppingWriter(self.folder)
 
     def describe(self) -> str:
         return "drop"
 
 
 class _DroppingWriter(SinkWriter):
+    def __init__(self, folder: str | None) -> None:
+        self._folder = folder
+        self._last_ns = 0
+
     def write(self, batch: Batch) -> None:
-        pass
+        self._last_ns = time.time_ns()
 
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
         return []
 
     def close(self) -> None:
-        pass
+        if self._folder is not None:
+            Path(self._folder, str(self._last_ns)).touch()
 
 
 def run(names: Sequence[str], events: int, cores: int, options: Options) -> dict[str, Any]:
@@ -80,7 +87,7 @@ def measured(
     writes_files: bool = False,
     warm_up: int = 0,
 ) -> dict[str, Any]:
-    """Return the measurements of a query, from the first events to the end of the job.
+    """Return the measurements of a query, from the first events to the last results.
 
     Args:
         name: Name of the query.
@@ -91,8 +98,9 @@ def measured(
         warm_up: Number of events that are read before the measurement begins.
     """
     with tempfile.TemporaryDirectory(prefix="nexmark-") as folder, Sampler(every_s=0.1) as sampler:
-        taps = Path(folder, "taps")
+        taps, ends = Path(folder, "taps"), Path(folder, "ends")
         taps.mkdir()
+        ends.mkdir()
         env = rh.Environment(
             parallelism=cores,
             runtime="continuous",
@@ -101,11 +109,17 @@ def measured(
         )
         source = rh.generator(Events(events / SPAN_S), count=events, splits=cores, schema=SCHEMA)
         found = build(env, market(env, MeasuredSource(source, str(taps)))).as_rows()
-        found.sink_to(rh.files.sink(f"{folder}/out", format="csv") if writes_files else Dropped())
+        found.sink_to(
+            rh.files.sink(f"{folder}/out", format="csv") if writes_files else Dropped(str(ends))
+        )
         env.execute_async(f"nexmark {name}").wait()
-        ends_ns = time.time_ns()
+        ended_ns = time.time_ns()
         slices = [part for read in read_slices(str(taps), SOURCE) for part in read]
+        last_ns = [int(path.name) for path in ends.iterdir()]
     begins_ns = _begins_ns(slices, warm_up)
+    # Ending the processes of a job is not part of the query.
+    ends_ns = max([*last_ns, max(part.number for part in slices) * SLICE_NS])
+    ends_ns = ended_ns if writes_files else ends_ns
     seconds, cpu_s = (ends_ns - begins_ns) / 1e9, sampler.cpu_between(begins_ns, ends_ns)
     return {
         "events_per_s": round((events - warm_up) / seconds),

@@ -108,7 +108,7 @@ class Slice(msgspec.Struct, frozen=True):
 class Recorder:
     """Counter of rows and latencies, for one subtask.
 
-    The current slice is not reported: the driver's window ends before it.
+    The current slice is reported at the end only: the driver's window ends before it.
     """
 
     def __init__(self, folder: str, name: str, clock: Clock) -> None:
@@ -139,11 +139,18 @@ class Recorder:
         self._rows = 0
         self._number = number
         if len(self._lines) >= _WRITE_EVERY:
-            # A single write, so that a reader sees only whole lines, except possibly the last.
-            self._file.write(b"".join(self._lines))
-            self._lines.clear()
+            self._write_lines()
+
+    def _write_lines(self) -> None:
+        # A single write, so that a reader sees only whole lines, except possibly the last.
+        self._file.write(b"".join(self._lines))
+        self._lines.clear()
 
     def close(self) -> None:
+        """Write the slices that are not written yet, and the current one if it has rows."""
+        if self._rows:
+            self._next_slice(self._number + 1)
+        self._write_lines()
         self._file.close()
 
 
