@@ -102,7 +102,7 @@ def test_every_option_of_a_setting_reaches_the_program(tmp_path: Path) -> None:
     options += " --state-backend rocksdb --state-memory 512MB --unaligned-after 0s"
     options += " --max-concurrent-checkpoints 2 --at-least-once --log-level debug"
     options += " --alert-webhook https://a/b --alert-from failing --lineage-to https://c/d"
-    options += " --new-aggregates since --rename a=b --rename c=d"
+    options += " --new-aggregates since --rename a=b --rename c=d --restore-ahead"
     result = CliRunner().invoke(app, ["run", *options.split(), str(path)])
     assert ast.literal_eval(result.stdout) == {
         "parallelism": 2,
@@ -124,6 +124,7 @@ def test_every_option_of_a_setting_reaches_the_program(tmp_path: Path) -> None:
         "lineage_to": "https://c/d",
         "new_aggregates": "since",
         "renamed": {"a": "b", "c": "d"},
+        "restore_ahead": True,
     }
     with_option = {each.name for each in SETTINGS.values() if each.option}
     assert set(ast.literal_eval(result.stdout)) == with_option

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from textwrap import dedent
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from rheos.runtimes.spark.worker_exits import note_exit, signal_of, signal_text
 DAEMON = """
 import os, signal, time
 from types import SimpleNamespace
+from typing import Any
 from rheos.runtimes.spark.worker_exits import report_exits
 
 daemon = SimpleNamespace()
@@ -92,12 +94,10 @@ def test_a_lost_worker_error_names_subtask_process_and_signal(
     assert isinstance(error, WorkerLostError)
     assert error.subtask == subtask
     launcher = SparkLauncher.__new__(SparkLauncher)
-    launcher._server = SimpleNamespace(  # type: ignore[assignment]
-        processes={1: WorkerProcess(4711, "a"), 2: WorkerProcess(4712, "a")}
-    )
+    server: Any = SimpleNamespace(processes={1: WorkerProcess(4711, "a"), 2: WorkerProcess(4712, "a")})
     launcher._folder = SimpleNamespace(path="/tmp")  # type: ignore[assignment]
     monkeypatch.setattr("rheos.runtimes.continuous.launcher._SIGNAL_WITHIN_S", 0.0)
     assert note_exit("rheos: worker process 4711 was killed by signal 9")
-    launcher._name_process(error)
+    launcher._name_process(error, server)
     assert error.what.startswith(what)
     signal_of(4711, 0.0)

@@ -23,6 +23,7 @@ _KINDS = (
     "rheos-fork-",
     "rheos-jvm-",
     "rheos-proof-",
+    "rheos-reads-",
     "rheos-slot-",
     "rheos-staged-",
 )

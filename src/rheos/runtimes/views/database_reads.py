@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +25,7 @@ from rheos.core.state.rocksdb.database import Database, failure, make_current
 from rheos.core.state.rocksdb.files import local_names
 from rheos.core.state.rocksdb.layout import DatabaseCatalogue
 from rheos.core.state.rocksdb.packed_entries import PackedEntries
+from rheos.runtimes.host.scratch import folder_of
 
 COPIED_BYTES = 4 << 30
 """Maximum size in bytes of all copied files."""
@@ -189,8 +188,6 @@ class DatabaseReads:
 
     def _new_path(self, kind: str) -> Path:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="rheos-reads-"))
-            # It is deleted when this object is gone, or when Python exits.
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            self._folder = Path(folder_of(self, "rheos-reads-"))
         self._made += 1
         return self._folder / f"{kind}-{self._made}"
