@@ -7,12 +7,14 @@ from typing import Any
 
 from rheos.api.function_typing import DeclaredOutput
 from rheos.api.program import Program
-from rheos.core.compiler.eligibility import Automatic, compilable_methods
+from rheos.core.compiler.eligibility import Automatic, Refusal, compilable_methods
 from rheos.core.compiler.kernel import Typing
+from rheos.core.compiler.keyed_states import keyed_states
 from rheos.core.compiler.values import EmittedType
 from rheos.core.graph.compilation import compiled_mark
 from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.operators.compiled_start import check_compiles
+from rheos.core.protocol.state_config import Backend
 
 
 def check_compiled(
@@ -23,6 +25,7 @@ def check_compiled(
     declared: DeclaredOutput,
     sides: Mapping[str, DeclaredOutput],
     *,
+    program: Program,
     automatic: bool,
 ) -> Automatic:
     """Check that a marked function can be compiled. Otherwise raise ProgramError at the line that
@@ -34,7 +37,7 @@ def check_compiled(
     if compiled_mark(fn) is not None:
         check_compiles(fn, typing)
         return None
-    return compilable_methods(fn, typing) if automatic else None
+    return _form(program, fn, typing) if automatic else None
 
 
 def emitted_types(
@@ -45,6 +48,13 @@ def emitted_types(
 
 
 def automatic_form(program: Program, fn: Any, typing: Typing) -> Automatic:
-    """Return the source of a function without state if it can be compiled, or the reason why it cannot.
-    Return None if functions of this program are not compiled."""
-    return compilable_methods(fn, typing) if program.compiles else None
+    """Return the source of a function if it can be compiled, or the reason why it cannot. Return None
+    if functions of this program are not compiled."""
+    return _form(program, fn, typing) if program.compiles else None
+
+
+def _form(program: Program, fn: Any, typing: Typing) -> Automatic:
+    found = compilable_methods(fn, typing)
+    if isinstance(found, Refusal) or program.backend is Backend.MEMORY or not keyed_states(fn).maps:
+        return found
+    return Refusal("its state has maps, of which RocksDB returns single entries to Python only")

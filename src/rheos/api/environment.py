@@ -107,6 +107,7 @@ class Environment(HintedBase):
             lambda graph: self._plans.to_frame(graph, self._config),
             DataStream.at,
             compiles=settled.config.compiled,
+            backend=settled.config.state.backend,
         )
         self._plans = ProgramPlans(self._program, settled, self._parameters, self._files)
         self._sql: SqlSession | None = None

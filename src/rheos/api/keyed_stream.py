@@ -164,6 +164,7 @@ class KeyedStream(JoinMethods):
                 record,
                 declared,
                 sides,
+                program=self._at.program,
                 automatic=asked and not isinstance(fn, KeyedBatchFunction),
             )
             outputs = {tag: side.after(self._type) for tag, side in sides.items()}

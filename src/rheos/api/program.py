@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rheos.core.errors import ProgramError, Site
 from rheos.core.graph.nodes import Graph, Input, Node, Spec, StreamType
 from rheos.core.graph.validate import check_changes, check_inputs, check_uid
+from rheos.core.protocol.state_config import Backend
 from rheos.core.site import located
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Program:
         stream_of: Callable[[Transformation], DataStream],
         *,
         compiles: bool = True,
+        backend: Backend = Backend.MEMORY,
     ) -> None:
         self.to_frame = to_frame
         """Function that returns a Spark DataFrame of the rows that reach the only sink of a graph."""
@@ -34,6 +36,8 @@ class Program:
         cannot import streams."""
         self.compiles = compiles
         """Whether functions are compiled while they run, if that is possible."""
+        self.backend = backend
+        """Storage of the keyed state of its functions."""
         self._nodes: list[Node] = []
         self._executed: set[int] = set()
         self._within_loop = False

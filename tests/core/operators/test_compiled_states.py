@@ -265,6 +265,16 @@ class Function(rh.KeyedProcessFunction):
 """
 
 
+@pytest.mark.parametrize(("state", "form"), [("memory", "compiled"), ("rocksdb", "interpreted: ")])
+def test_explain_names_the_form_of_functions_with_maps(state: str, form: str) -> None:
+    env = rh.Environment(1, state=state)
+    rows = env.from_source(rh.collection(drawn_rows(1, 3), schema=Drawn))
+    cls = class_of(MAPS.format(element="1").replace(', ttl="9ms"', ""), "<maps>")
+    rows.key_by("k").process(cls(), returns=Given).collect("found")
+    shown = next(part for part in env.explain().splitlines() if "takes Drawn" in part)
+    assert f"; {form}" in shown
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("element", [LARGE, ERROR])
 @pytest.mark.parametrize("way", [TOGETHER, RESCALED], ids=lambda way: way.name)

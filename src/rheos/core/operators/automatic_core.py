@@ -149,9 +149,7 @@ class AutomaticCore(ProcessCore):
         return self._compiled
 
     def _write(self) -> CompiledCode | None:
-        code = code_of(self.function, self._methods, typing_of(self.ctx, self._spec))
-        # Compiled code would read whole maps from the disk, and Python reads single entries.
-        return code if all(self.backend.map_table(name).in_memory for name in code.maps()) else None
+        return code_of(self.function, self._methods, typing_of(self.ctx, self._spec))
 
     def _take_over(self, code: CompiledCode) -> None:
         """Continue in the compiled form, unless a value of the state does not allow it."""

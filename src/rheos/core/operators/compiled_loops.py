@@ -46,11 +46,6 @@ class CompiledCode:
         """Return the states that are lists which a loop reads."""
         return frozenset().union(*(loop.read_lists for loop in self.loops.values()))
 
-    def maps(self) -> frozenset[str]:
-        """Return the states that are maps which a loop uses."""
-        parameters = (each for loop in self.loops.values() for each in loop.parameters.values())
-        return frozenset(each.name for each in parameters if each.source == "map")
-
     def holds(self) -> bool:
         """Return whether everything that the function reads from outside still has the values that were
         compiled into the loops."""
