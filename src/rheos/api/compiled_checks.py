@@ -57,4 +57,4 @@ def _form(program: Program, fn: Any, typing: Typing) -> Automatic:
     found = compilable_methods(fn, typing)
     if isinstance(found, Refusal) or program.backend is Backend.MEMORY or not keyed_states(fn).maps:
         return found
-    return Refusal("its state has maps, of which RocksDB returns single entries to Python only")
+    return Refusal("its state has maps, which compiled code would read from RocksDB as a whole")

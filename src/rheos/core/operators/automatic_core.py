@@ -148,7 +148,7 @@ class AutomaticCore(ProcessCore):
             self._take_over(code)
         return self._compiled
 
-    def _write(self) -> CompiledCode | None:
+    def _write(self) -> CompiledCode:
         return code_of(self.function, self._methods, typing_of(self.ctx, self._spec))
 
     def _take_over(self, code: CompiledCode) -> None:

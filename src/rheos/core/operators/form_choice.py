@@ -27,10 +27,9 @@ _SMALL_BATCHES = 1000
 
 
 class FormChoice:
-    """The choice for one function of one subtask. `write` writes the loops of the function, or returns
-    None if it must stay interpreted."""
+    """The choice for one function of one subtask. `write` writes the loops of the function."""
 
-    def __init__(self, ctx: OperatorContext, write: Callable[[], CompiledCode | None]) -> None:
+    def __init__(self, ctx: OperatorContext, write: Callable[[], CompiledCode]) -> None:
         self._ctx = ctx
         self._write = write
         self._code: CompiledCode | None = None
@@ -82,7 +81,7 @@ class FormChoice:
         """Compile the function, in another thread. Return None if that is not possible."""
         try:
             code = self._write()
-            for loop in () if code is None else code.loops.values():
+            for loop in code.loops.values():
                 compiled_loop(loop, self._ctx.program.code_folder)
         except Exception as error:
             # Nobody has asked for the compiled form, so no failure of the compiler is the user's error.
