@@ -125,11 +125,18 @@ class MapColumn:
 
     def _living(self) -> Numbers:
         """Return the numbers of the entries that a call may see."""
-        count = int(self.counts[0])
-        there = self.present[:count] & (self.born[:count] == self.versions[self.owners[:count]])
+        there = self._in_maps()
         if self.expiry is not None:
-            there &= self.stamps[:count] > self.expiry.gone_ms()
+            there &= self.stamps[: len(there)] > self.expiry.gone_ms()
         return np.flatnonzero(there)
+
+    def _in_maps(self) -> npt.NDArray[np.bool_]:
+        """Return for each entry whether it is in a map: neither removed nor cleared."""
+        count = int(self.counts[0])
+        in_maps: npt.NDArray[np.bool_] = self.present[:count] & (
+            self.born[:count] == self.versions[self.owners[:count]]
+        )
+        return in_maps
 
     def _release(self, living: Numbers, slots: int) -> None:
         """Keep only these entries, of this number of slots."""
@@ -198,9 +205,7 @@ class MapColumn:
         self.lengths[slots] = lengths
         self.counts[0] = first + total
         if 2 * (first + total) >= len(self.index):
-            count = first + total
-            there = self.present[:count] & (self.born[:count] == self.versions[self.owners[:count]])
-            self._index_anew(np.flatnonzero(there))
+            self._index_anew(np.flatnonzero(self._in_maps()))
         else:
             self._add_to_index(numbers)
 

@@ -67,7 +67,7 @@ def _read(folder: str, name: str) -> bytes:
 def local_names(names: Iterable[str]) -> tuple[dict[str, str], str]:
     """Return the names of a set's files in a database's folder, by their names in the set, and the name
     of the manifest there. Raise UnrestorableError if the set is invalid."""
-    locals: dict[str, str] = {}
+    there: dict[str, str] = {}
     manifest = None
     for name in names:
         if "." in name and is_manifest(name.partition(".")[2]):
@@ -76,10 +76,10 @@ def local_names(names: Iterable[str]) -> tuple[dict[str, str], str]:
             local = name.rpartition("-")[2]
         if Path(local).name != local:
             raise UnrestorableError(f"{name!r} is not the name of a state file")
-        locals[name] = local
+        there[name] = local
     if manifest is None:
         raise UnrestorableError("a set of state files lacks its manifest")
-    return locals, manifest
+    return there, manifest
 
 
 def fetch(restored: RestoredFiles, folder: str) -> dict[str, str]:
@@ -88,16 +88,16 @@ def fetch(restored: RestoredFiles, folder: str) -> dict[str, str]:
 
     Raise UnrestorableError if the set is invalid, and StateError if the disk fails.
     """
-    locals, manifest = local_names(restored.files)
+    there, manifest = local_names(restored.files)
     for name, read in restored.files.items():
         data = read()
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
-            Path(folder, locals[name]).write_bytes(data)
+            Path(folder, there[name]).write_bytes(data)
         except OSError as error:
             raise failure(folder, error) from error
     make_current(folder, manifest)
-    return {local: name for name, local in locals.items() if local != manifest}
+    return {local: name for name, local in there.items() if local != manifest}
 
 
 def open_sets(
