@@ -431,9 +431,15 @@ class TakeJob(DriverOperation[DoneAnswer], frozen=True):
     role = Role.OPERATE
     faces = NOWHERE
     reports = False
+    lost: Annotated[
+        str | None, Argument("Process and host of the other driver, if it is lost; for the event log.")
+    ] = None
+    seen_ms: Annotated[
+        int | None, Argument("Time of its last sign of life, in ms since the epoch.")
+    ] = None
 
     def carry_out(self, job: DrivenJob) -> DoneAnswer:
-        job.master.other_is_gone()
+        job.master.other_is_gone(self.lost, self.seen_ms)
         return DoneAnswer()
 
 

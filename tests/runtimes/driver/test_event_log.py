@@ -194,6 +194,43 @@ def test_a_takeover_names_the_lost_driver_and_its_duration() -> None:
     assert second.master.status().earlier.drivers == 1
 
 
+def test_a_standby_with_prepared_slots_has_taken_the_job_over() -> None:
+    first = Driver(driver="process 4711 on host a", owner="first").runs()
+    first.step(*(first.step(after_ms=1000) and first.shares(1)))
+    second = Driver(first.store, clock=first.clock, owner="second", driver=HERE, succeeds="job")
+    second.step()
+    assert texts(second) == []
+    second.master.other_is_gone("process 4711 on host a", first.clock.now_ms())
+    second.step(after_ms=7000)
+    second.step(AttemptRunning(Attempt(2), prepared=True), after_ms=400)
+    assert texts(second) == [
+        f"the driver was lost (process 4711 on host a), taken over by {HERE} from checkpoint 1 after "
+        "7.4 s, on prepared slots"
+    ]
+    assert second.master.events()[0].kind is EventKind.TAKEOVER
+
+
+def test_an_upgrade_hands_the_job_over_to_a_driver() -> None:
+    first = Driver(driver="process 4711 on host a", owner="first").runs()
+    answer = first.master.request_handover("second", 0)
+    first.step(after_ms=100)
+    first.step(*first.shares(1))
+    done = [
+        control.Committed(attempt=Attempt(1), subtask=i, checkpoint=CheckpointId(1)) for i in (0, 1)
+    ]
+    first.step(*done)
+    first.step(AttemptEnded(Attempt(1)))
+    assert answer.result(0) is not None
+    second = Driver(first.store, clock=first.clock, owner="second", driver=HERE, succeeds="job")
+    second.step()
+    second.master.other_is_gone()
+    second.step(after_ms=100)
+    second.step(AttemptRunning(Attempt(2), prepared=True), after_ms=400)
+    assert texts(second) == [
+        f"handed over to {HERE}, running from checkpoint 1 after 400 ms, on prepared slots"
+    ]
+
+
 def test_starting_a_job_again_is_an_event() -> None:
     first = Driver(owner="first").runs()
     first.step(*(first.step(after_ms=1000) and first.shares(1)))

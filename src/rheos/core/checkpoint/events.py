@@ -102,6 +102,11 @@ class LeaveRequested:
 class OtherGone:
     """The other driver of a handover has ended its attempt, or is lost (UP4)."""
 
+    lost: str | None = None
+    """Process and host of the lost driver, for people; None if the driver is not lost."""
+    seen_ms: int | None = None
+    """Wall-clock time of its last sign of life, ms since the epoch."""
+
 
 @dataclass(frozen=True, slots=True)
 class WaitWithdrawn:

@@ -28,6 +28,7 @@ from rheos.core.protocol.ports import Clock, Store
 from rheos.ops.control.processes import Liveness, ProcessId, liveness
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.job import Predecessor
+from rheos.runtimes.job_operations import TakeJob
 
 _LOOK_EVERY_MS = 500
 _SETTLE_MS = 200
@@ -217,6 +218,15 @@ def predecessor_of(note: DriverNote | None) -> Predecessor | None:
     if note is None or not note.owner:
         return None
     return Predecessor(note.driver, note.released, note.outcome, note.renewed_ms or None)
+
+
+def take_from(note: DriverNote | None) -> TakeJob:
+    """Return the notification for a driver that waits, after the driver that wrote `note` has released
+    the job or is lost."""
+    before = predecessor_of(note)
+    if before is None or before.released:
+        return TakeJob()
+    return TakeJob(lost=before.driver, seen_ms=before.seen_ms)
 
 
 def _in_use(job: JobId, directory: str, note: DriverNote) -> ConfigurationError:

@@ -19,7 +19,7 @@ from rheos.core.errors import CheckpointError, ConfigurationError, RheosError, T
 from rheos.core.printable import printable_lines
 from rheos.core.protocol.ids import JobKey
 from rheos.ops.control.commands import JobClient
-from rheos.ops.control.driver_note import HeldNote, driver_of, process_of
+from rheos.ops.control.driver_note import HeldNote, driver_of, process_of, take_from
 from rheos.ops.control.handover_turn import HandoverTurn, take_turn
 from rheos.ops.control.registry import JobRecord, Registry
 from rheos.ops.control.running_jobs import find_running
@@ -153,7 +153,7 @@ def _look(standby: Standby, note: HeldNote, job: JobHandle) -> None:
         driver = Driver.UNKNOWN if present is None else driver_of(present)
         match standby.look(present, driver, time.monotonic_ns() // 1_000_000):
             case StandbyView.TAKES_OVER:
-                job.ask(TakeJob())
+                job.ask(take_from(present))
             case StandbyView.OVER:
                 job.ask(WithdrawWait())
             case StandbyView.BEHIND:

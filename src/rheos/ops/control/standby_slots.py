@@ -12,9 +12,9 @@ from typing import Protocol, runtime_checkable
 
 from rheos.core.checkpoint.standby import LOOK_EVERY_MS
 from rheos.core.errors import CheckpointError
-from rheos.ops.control.driver_note import HeldNote
+from rheos.ops.control.driver_note import HeldNote, take_from
 from rheos.runtimes.job_handle import JobHandle
-from rheos.runtimes.job_operations import GetSuccession, TakeJob
+from rheos.runtimes.job_operations import GetSuccession
 
 _LOOK_MS = 50
 _LOOKS_PER_REQUEST = LOOK_EVERY_MS // _LOOK_MS
@@ -93,4 +93,4 @@ def _request(job: JobHandle, note: HeldNote) -> None:
             raise CheckpointError(
                 f"{present.driver} has taken over the job", hint="start this standby again"
             )
-        job.ask(TakeJob())
+        job.ask(take_from(note.previous))

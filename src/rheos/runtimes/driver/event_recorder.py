@@ -17,6 +17,7 @@ from rheos.core.checkpoint.events import (
     Event,
     JobShape,
     LogRead,
+    OtherGone,
     Outcome,
     SavepointEnded,
     SavepointRequested,
@@ -25,6 +26,7 @@ from rheos.core.checkpoint.events import (
     SubtaskFailed,
     Tick,
 )
+from rheos.core.checkpoint.handover_situation import Situation
 from rheos.core.checkpoint.lifecycle import LifecycleState
 from rheos.core.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, LogEntry
 from rheos.core.checkpoint.savepoint import Restore
@@ -96,6 +98,8 @@ class EventRecorder:
         after = coordinator.state
         if isinstance(event, LogRead) and not self._began:
             self._newest = event.view.newest
+        if isinstance(event, OtherGone) and event.lost is not None and not self._began:
+            self._predecessor = Predecessor(event.lost, released=False, seen_ms=event.seen_ms)
         if isinstance(event, SavepointRequested):
             self._requested(event, coordinator, wall_ms)
         if isinstance(event, Decline | Tick):
@@ -132,7 +136,8 @@ class EventRecorder:
         self._began = True
         by = f" by {self._driver}" if self._driver else ""
         before, attempt = self._predecessor, coordinator.attempt
-        if self._newest is not None and before is not None and not before.released:
+        is_named = coordinator.situation is Situation.NAMED
+        if not is_named and self._newest is not None and before is not None and not before.released:
             at_ms = wall_ms if before.seen_ms is None else min(before.seen_ms, wall_ms)
             id = self._log.add(
                 at_ms,
@@ -144,7 +149,9 @@ class EventRecorder:
             )
             self._start = id, f"taken over{by}"
             return
-        if self._newest is None:
+        if is_named:
+            what = f"handed over to {self._driver}" if self._driver else "handed over"
+        elif self._newest is None:
             what = f"started{by}"
         elif before is not None and before.outcome is not None:
             what = f"started again{by}; the job {_ENDED_BEFORE[before.outcome]}"

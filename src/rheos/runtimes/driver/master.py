@@ -299,9 +299,14 @@ class Master:
         """
         return self._savepoints.hand_over(successor, keep_ms)
 
-    def other_is_gone(self) -> None:
-        """Report that the other driver of a handover has ended its attempt, or is lost (UP4)."""
-        self._requests.append(OtherGone())
+    def other_is_gone(self, lost: str | None = None, seen_ms: int | None = None) -> None:
+        """Report that the other driver of a handover has ended its attempt, or is lost (UP4).
+
+        Args:
+            lost: process and host of the lost driver, for the event log; None if it is not lost.
+            seen_ms: wall-clock time of its last sign of life, ms since the epoch.
+        """
+        self._requests.append(OtherGone(lost, seen_ms))
 
     def withdraw(self) -> None:
         """Report that this driver, which waits for the job, is no longer needed (UP5)."""
