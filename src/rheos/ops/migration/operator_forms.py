@@ -7,7 +7,7 @@ the query by its kind, then by its key columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -143,7 +143,7 @@ def _add_running(new: NewSavepoint, operator: MatchedOperator[RunningSpec]) -> N
     kept = operator.kept(aggregates)
     buffers = match_buffers(aggregates, operator.rows.fields)
     encoder = RunningEncoder(shape, kept, buffers, operator.max_parallelism)
-    return new.with_columns(operator.planned.id, STATE, operator.rows.frame, encoder)
+    return new.with_columns(operator.planned.id, operator.rows.frame, encoder)
 
 
 # --- windows ------------------------------------------------------------------------------------------
@@ -168,10 +168,16 @@ def _add_windows(new: NewSavepoint, operator: MatchedOperator[WindowSpec]) -> Ne
     buffers = match_buffers(spec.aggregates, operator.rows.fields)
     others = sorted(states.keys() - {FIRED, TotalsTable.name, TotalsTable.sums_name})
     assert not others, "aggregates with other state were refused"
-    totals = WindowEncoder(port, spec.aggregates, windows, shape, buffers, operator.max_parallelism)
-    new = new.with_columns(id, TotalsTable.name, frame, totals)
-    if TotalsTable.sums_name in states:
-        new = new.with_columns(id, TotalsTable.sums_name, frame, replace(totals, of_limbs=True))
+    encoder = WindowEncoder(
+        port,
+        spec.aggregates,
+        windows,
+        shape,
+        buffers,
+        operator.max_parallelism,
+        has_sums=TotalsTable.sums_name in states,
+    )
+    new = new.with_columns(id, frame, encoder)
     fired = {
         "first_group": pa.array([0], pa.int32()),
         "end_group": pa.array([operator.max_parallelism], pa.int32()),
@@ -202,7 +208,7 @@ def _add_dedup(new: NewSavepoint, operator: MatchedOperator[DedupSpec]) -> NewSa
     frame, until = _add_ends(spec, operator.rows)
     kept = operator.kept(spec.kept)
     encoder = DedupEncoder(shape, kept, f"{AGG}{name}.best", until, most)
-    new = new.with_columns(id, STATE, frame, encoder)
+    new = new.with_columns(id, frame, encoder)
     if FORGOTTEN not in operator.states:
         return new
     progress = {

@@ -13,6 +13,7 @@ from rheos.core.aggregates.contract import Agg
 from rheos.core.aggregates.extremes import ExtremeCell
 from rheos.core.aggregates.units import Units
 from rheos.core.errors import InputError
+from rheos.core.operators.running import STATE
 from rheos.core.operators.running_state import AGG, KeptAggregates, RunningState
 from rheos.core.operators.window.frames import KEY
 from rheos.core.protocol.hashing import NullKeyError
@@ -31,15 +32,16 @@ class RunningEncoder:
     max_parallelism: int
 
     @property
-    def unique(self) -> tuple[str, ...]:
-        return tuple(KEY + key for key in self.kept.keys)
+    def unique(self) -> dict[str, tuple[str, ...]]:
+        return {STATE: tuple(KEY + key for key in self.kept.keys)}
 
-    def table(self, rows: pa.RecordBatch) -> pa.Table:
+    def tables(self, rows: pa.RecordBatch) -> dict[str, pa.Table]:
         parts: Parts = {}
         for name, agg in self.kept.aggregates.items():
             made = cell_parts(agg, self.kept.schema, self.buffers[name], rows)
             parts |= {f"{AGG}{name}.{part}": values for part, values in made.items()}
-        return _filled(self.kept, KeyColumns(self.shape.key), rows, parts, self.max_parallelism)
+        keys = KeyColumns(self.shape.key)
+        return {STATE: _filled(self.kept, keys, rows, parts, self.max_parallelism)}
 
 
 @dataclass(frozen=True)
@@ -55,16 +57,17 @@ class DedupEncoder:
     max_parallelism: int
 
     @property
-    def unique(self) -> tuple[str, ...]:
-        return tuple(KEY + key for key in self.kept.keys)
+    def unique(self) -> dict[str, tuple[str, ...]]:
+        return {STATE: tuple(KEY + key for key in self.kept.keys)}
 
-    def table(self, rows: pa.RecordBatch) -> pa.Table:
+    def tables(self, rows: pa.RecordBatch) -> dict[str, pa.Table]:
         always = pa.scalar(np.iinfo(np.int64).max, pa.int64())
         until = (
             pa.repeat(always, rows.num_rows) if self.until_ms is None else rows.column(self.until_ms)
         )
         keys = KeyColumns(self.shape.key)
-        return _filled(self.kept, keys, rows, {self.part: until}, self.max_parallelism)
+        parts = {self.part: until}
+        return {STATE: _filled(self.kept, keys, rows, parts, self.max_parallelism)}
 
 
 def _filled(

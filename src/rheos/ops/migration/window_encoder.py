@@ -18,6 +18,7 @@ from rheos.core.operators.window.aggregate_tables import Tables
 from rheos.core.operators.window.contract import FixedWindows
 from rheos.core.operators.window.exact_limbs import BIN, COLUMN, carried, limbs_of_values
 from rheos.core.operators.window.frames import KEY, KEY_GROUP, key_names
+from rheos.core.operators.window.totals_table import TotalsTable
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.protocol.polars_frames import arrow_table
 from rheos.core.protocol.shapes import StateShape
@@ -33,7 +34,7 @@ START, END = "window start", "window end"
 
 @dataclass(frozen=True)
 class WindowEncoder:
-    """Encoder of the totals of each key and window."""
+    """Encoder of the totals of each key and window, and of the limbs of exact sums if there are any."""
 
     port: PortType
     aggregates: Mapping[str, Agg]
@@ -41,31 +42,37 @@ class WindowEncoder:
     shape: StateShape
     buffers: Mapping[str, Buffer]
     max_parallelism: int
-    of_limbs: bool = False
-    """Whether the table is that of the limbs of exact sums."""
+    has_sums: bool
+    """Whether the state has limbs of exact sums."""
 
     @property
-    def unique(self) -> tuple[str, ...]:
+    def unique(self) -> dict[str, tuple[str, ...]]:
         index = (*key_names(self.port.keys), *self.windows.pane)
-        return (*index, COLUMN, BIN) if self.of_limbs else index
+        sums = {TotalsTable.sums_name: (*index, COLUMN, BIN)} if self.has_sums else {}
+        return {TotalsTable.name: index, **sums}
 
-    def table(self, rows: pa.RecordBatch) -> pa.Table:
+    def tables(self, rows: pa.RecordBatch) -> dict[str, pa.Table]:
         keys = KeyColumns(self.shape.key)
         columns = keys.batch(rows, keys.names).columns
         if any(column.null_count for column in columns):
             raise null_key(keys)
         index = {KEY + name: column for name, column in zip(keys.names, columns, strict=True)}
         index |= self._panes(rows)
-        columns_of_state, limbs = self._totals(rows)
-        if self.of_limbs:
+        totals, limbs = self._totals(rows)
+        made = {TotalsTable.name: self._grouped(pa.table(index | totals))}
+        if self.has_sums:
             frame = pl.DataFrame(pa.table(index)).hstack(limbs)
             tables = Tables(key_names(self.port.keys), self.aggregates, self.port.schema, self.windows)
-            made = arrow_table(tables.totals.merge_limbs([carried(frame)]))
-        else:
-            made = pa.table(index | columns_of_state)
-        of_keys = [made.column(KEY + name).combine_chunks() for name in keys.names]
+            of_limbs = arrow_table(tables.totals.merge_limbs([carried(frame)]))
+            made[TotalsTable.sums_name] = self._grouped(of_limbs)
+        return made
+
+    def _grouped(self, table: pa.Table) -> pa.Table:
+        """Return the table with the key group of each row as its first column."""
+        names = KeyColumns(self.shape.key).names
+        of_keys = [table.column(KEY + name).combine_chunks() for name in names]
         groups = groups_of_columns(of_keys, self.max_parallelism)
-        return made.add_column(0, KEY_GROUP, pa.array(groups.astype(np.uint16)))
+        return table.add_column(0, KEY_GROUP, pa.array(groups.astype(np.uint16)))
 
     def _panes(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
         starts, ends = rows.column(START).to_numpy(), rows.column(END).to_numpy()
@@ -114,7 +121,7 @@ class WindowEncoder:
                     made[f"{agg.kind}.{column}"] = typed
         totals = {name: pc.cast(made[name], kind) for name, kind in fields.items() if name in made}
         missing = [name for name in fields if name not in totals]
-        assert not missing or self.of_limbs, missing
+        assert not missing, missing
         return totals, [limb for of_column in limbs.values() for limb in of_column]
 
     def _is_exact(self, agg: Agg, kind: pa.DataType) -> bool:

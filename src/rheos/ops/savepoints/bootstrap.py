@@ -13,7 +13,7 @@ from rheos.core.checkpoint.savepoint import Savepoint
 from rheos.core.errors import ConfigurationError
 from rheos.core.operators.shapes import state_shapes
 from rheos.core.plan.physical import PhysicalPlan
-from rheos.core.protocol.ids import Attempt, CheckpointId, job_slug
+from rheos.core.protocol.ids import Attempt, CheckpointId, OperatorId, job_slug
 from rheos.core.site import located_at_call
 from rheos.core.version import VERSION
 from rheos.ops.savepoints.column_writing import ColumnEncoder
@@ -42,7 +42,8 @@ class NewSavepoint:
         self._puts: tuple[Put | PutColumns | PutTable, ...] = ()
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{change.operator}/{change.state}" for change in self._puts) or "nothing yet"
+        given = ", ".join("/".join(each) for change in self._puts for each in _states(change))
+        given = given or "nothing yet"
         return f"new savepoint with {given}\n\n{self.states()!r}"
 
     def states(self) -> Listing[StateInfo]:
@@ -61,13 +62,13 @@ class NewSavepoint:
         """
         return self._add_put(put(self._base, (), operator, state, rows, whole=True))
 
-    def with_columns(
-        self, operator: str, state: str, rows: DataFrame, encoder: ColumnEncoder
-    ) -> NewSavepoint:
-        """Set one state that is stored in columns. The encoder makes its table from the rows."""
+    def with_columns(self, operator: str, rows: DataFrame, encoder: ColumnEncoder) -> NewSavepoint:
+        """Set states that are stored in columns. The encoder makes their tables from the rows, which
+        are read once."""
         id = operator_of(self._base, (), operator)
-        self._base.catalogue.shape(id, state)
-        return self._add_put(PutColumns(id, state, rows, arrow_schema(rows.schema), encoder))
+        for state in encoder.unique:
+            self._base.catalogue.shape(id, state)
+        return self._add_put(PutColumns(id, rows, arrow_schema(rows.schema), encoder))
 
     def with_table(self, operator: str, state: str, table: pa.Table) -> NewSavepoint:
         """Set one small state, such as the positions of a source, as its operator stores it. The
@@ -77,9 +78,10 @@ class NewSavepoint:
         return self._add_put(PutTable(id, state, table, shape.kind))
 
     def _add_put(self, made: Put | PutColumns | PutTable) -> NewSavepoint:
-        if any((change.operator, change.state) == (made.operator, made.state) for change in self._puts):
+        known = {each for change in self._puts for each in _states(change)}
+        for operator, state in known.intersection(_states(made)):
             raise ConfigurationError(
-                f"state {made.state!r} of operator {made.operator!r} was already specified",
+                f"state {state!r} of operator {operator!r} was already specified",
                 hint="pass all of its rows at once, as with union",
             )
         new = NewSavepoint.__new__(NewSavepoint)
@@ -91,6 +93,12 @@ class NewSavepoint:
         """Write the savepoint into an empty or new folder, and return its path. Raise InputError if a
         row does not match the declared state; then the folder is left empty."""
         return write_changed(self._spark, self._base, self._puts, path)
+
+
+def _states(change: Put | PutColumns | PutTable) -> list[tuple[OperatorId, str]]:
+    """Return the states that a change sets."""
+    states = change.encoder.unique if isinstance(change, PutColumns) else [change.state]
+    return [(change.operator, state) for state in states]
 
 
 def _base(plan: PhysicalPlan) -> Base:

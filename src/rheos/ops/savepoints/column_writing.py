@@ -1,7 +1,7 @@
 """The Spark tasks that write columnar state: rows become tables, which are divided by ranges of key
 groups, sorted, and written.
 
-    rows ─ encoder ─ (target, table) ─ repartition_by_id of targets ─ sorted by key group ─ files
+    rows ─ encoder ─ (target, state, table) ─ repartition_by_id of targets ─ sorted by key group ─ files
 
 Between the two stages a table is one value, so its columns may have types that Spark lacks.
 """
@@ -9,7 +9,7 @@ Between the two stages a table is one value, so its columns may have types that 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,19 +28,20 @@ from rheos.core.state.parts import GROUP
 from rheos.ops.savepoints.writing_tasks import PIECE_ROWS, handle_rows, put_part
 from rheos.runtimes.host.stores import open_store
 
-PACKED = pa.schema([pa.field("target", pa.int32()), pa.field("rows", pa.binary())])
+PACKED = pa.schema([("target", pa.int32()), ("state", pa.string()), ("rows", pa.binary())])
 
 
 class ColumnEncoder(Protocol):
-    """Conversion of rows to the table of a columnar state. Spark ships it to the tasks."""
+    """Conversion of rows to the tables of columnar states. Spark ships it to the tasks."""
 
     @property
-    def unique(self) -> tuple[str, ...]:
-        """Return the columns of the table that identify a row; the keys are among them."""
+    def unique(self) -> Mapping[str, tuple[str, ...]]:
+        """Return, for each state, the columns that identify a row; the keys are among them."""
         ...
 
-    def table(self, rows: pa.RecordBatch) -> pa.Table:
-        """Return the table of some rows. Its first column is the key group, as uint16.
+    def tables(self, rows: pa.RecordBatch) -> Mapping[str, pa.Table]:
+        """Return the tables of some rows, by state. The first column of each is the key group, as
+        uint16.
 
         Raise InputError if a row does not match the state.
         """
@@ -49,7 +50,7 @@ class ColumnEncoder(Protocol):
 
 @dataclass(frozen=True)
 class PackColumns:
-    """Rows of a DataFrame, as tables by target."""
+    """Rows of a DataFrame, as tables by target and state."""
 
     encoder: ColumnEncoder
     given: pa.Schema
@@ -59,12 +60,12 @@ class PackColumns:
 
 @dataclass(frozen=True)
 class WriteColumns:
-    """Tables of one state. One task has all rows of a target."""
+    """Tables of an operator's states. One task has all rows of a target."""
 
     directory: str
     operator: OperatorId
-    state: str
-    unique: tuple[str, ...]
+    unique: Mapping[str, tuple[str, ...]]
+    """Columns that identify a row, by state."""
     parallelism: int
     targets: int
     max_parallelism: int
@@ -74,12 +75,12 @@ class WriteColumns:
 def pack_columns(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     task: PackColumns = pickle.loads(payload)
     for batch in batches:
-        table = task.encoder.table(to_arrow(batch, task.given))
-        targets = subtask_of(table.column(GROUP).to_numpy(), task.targets, task.max_parallelism)
-        made = [
-            {"target": int(target), "rows": table_bytes(table.filter(pa.array(targets == target)))}
-            for target in np.unique(targets)
-        ]
+        made = []
+        for state, table in task.encoder.tables(to_arrow(batch, task.given)).items():
+            targets = subtask_of(table.column(GROUP).to_numpy(), task.targets, task.max_parallelism)
+            for target in np.unique(targets):
+                rows = table_bytes(table.filter(pa.array(targets == target)))
+                made.append({"target": int(target), "state": state, "rows": rows})
         yield pa.RecordBatch.from_pylist(made, PACKED)
 
 
@@ -89,15 +90,15 @@ def write_columns(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator
 
 def _columns_written(task: WriteColumns, batches: Iterable[pa.RecordBatch]) -> Iterator[StateHandle]:
     store = open_store(task.directory)
-    by_target: dict[int, list[pa.Table]] = {}
+    by_file: dict[tuple[int, str], list[pa.Table]] = {}
     for batch in batches:
         for row in batch.to_pylist():
-            by_target.setdefault(row["target"], []).append(table_of(row["rows"]))
-    for target, tables in sorted(by_target.items()):
+            by_file.setdefault((row["target"], row["state"]), []).append(table_of(row["rows"]))
+    for (target, state), tables in sorted(by_file.items()):
         table = pa.concat_tables(tables)
-        order = [(GROUP, "ascending"), *((name, "ascending") for name in task.unique)]
+        order = [(name, "ascending") for name in (GROUP, *task.unique[state])]
         table = table.take(pc.sort_indices(table, order)).combine_chunks()
-        _check_unique(task, table)
+        _check_unique(task, state, table)
         subtask = owner_of(target, task.parallelism, task.targets)
         for number, begin in enumerate(range(0, table.num_rows, PIECE_ROWS)):
             name = f"{task.token}-{target:05d}-{number:05d}.arrow"
@@ -105,26 +106,26 @@ def _columns_written(task: WriteColumns, batches: Iterable[pa.RecordBatch]) -> I
                 store,
                 table.slice(begin, PIECE_ROWS),
                 operator=task.operator,
-                state=task.state,
+                state=state,
                 subtask=subtask,
                 kind=StateKind.KEYED,
                 name=name,
             )
 
 
-def _check_unique(task: WriteColumns, table: pa.Table) -> None:
+def _check_unique(task: WriteColumns, state: str, table: pa.Table) -> None:
     """Raise InputError if two rows have equal identifying columns. The rows are sorted by these."""
     if table.num_rows < 2:
         return
     same = pa.repeat(pa.scalar(True), table.num_rows - 1)
-    for name in task.unique:
+    for name in task.unique[state]:
         column = table.column(name).combine_chunks()
         same = pc.and_(same, pc.equal(column.slice(1), column.slice(0, table.num_rows - 1)))
     if pc.any(same).as_py():
         at = pc.index(same, True).as_py()
-        key = {name: table.column(name)[at].as_py() for name in task.unique}
+        key = {name: table.column(name)[at].as_py() for name in task.unique[state]}
         raise InputError(
-            f"state {task.state!r} of operator {task.operator!r} has the same row twice",
+            f"state {state!r} of operator {task.operator!r} has the same row twice",
             key=repr(key),
             hint="pass one row for each key and pane",
         )

@@ -40,10 +40,9 @@ class Put:
 
 @dataclass(frozen=True)
 class PutColumns:
-    """Rows of one state that is stored in columns, which replace all of it."""
+    """Rows of the states that an encoder makes, which replace all of these states."""
 
     operator: OperatorId
-    state: str
     rows: DataFrame
     given: pa.Schema
     encoder: ColumnEncoder

@@ -215,7 +215,6 @@ class _Writing:
         task = WriteColumns(
             self.directory,
             change.operator,
-            change.state,
             change.encoder.unique,
             parallelism,
             targets,
