@@ -19,6 +19,7 @@ from rheos.runtimes.host import native_library
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.spark import early_start
 from tests.long_tests import listed_name, long_tests
+from tests.shared_servers import ensure_running, running
 
 # Named for environments in which this tree was installed before it had the plugin.
 pytest_plugins = ["rheos.testing.pytest_plugin"]
@@ -174,14 +175,34 @@ def spark() -> Any:
     return session
 
 
-def running(server: Any) -> Iterator[Any]:
-    """Run a server of `rheos.testing.servers` while tests need it. If it is not available, they are
-    skipped."""
-    from rheos.testing.pytest_plugin import installed
+SHARED_SERVERS = frozenset(
+    {
+        "kafka_broker",
+        "redis_server",
+        "nats_server",
+        "clickhouse_server",
+        "mongodb_server",
+        "hbase_server",
+        "mqtt_server",
+        "rabbitmq_server",
+        "aws_emulator",
+        "pulsar_server",
+        "postgres_server",
+        "mariadb_server",
+        "opensearch_node",
+        "iceberg_rest_catalog",
+        "cassandra_node",
+        "hdfs",
+    }
+)
+"""Fixtures of servers, each of which runs until all tests have ended."""
 
-    installed(server)
-    with server:
-        yield server
+
+@pytest.fixture(autouse=True)
+def shared_servers_run(request: pytest.FixtureRequest) -> None:
+    """Let no test use a shared server that an earlier test has left stopped."""
+    for name in SHARED_SERVERS.intersection(request.fixturenames):
+        ensure_running(request.getfixturevalue(name))
 
 
 @pytest.fixture(scope="session")

@@ -56,7 +56,6 @@ class PulsarServer(JavaServer):
     name: ClassVar[str] = "pulsar"
     title: ClassVar[str] = "Pulsar"
     writes_archive: ClassVar[bool] = True
-    ready_within_s: ClassVar[float] = 300.0
     # It creates its namespaces after it has begun to listen; this request is one of the last.
     ready: ClassVar[str] = '"GET /admin/v2/namespaces/pulsar HTTP/1.1" 200'
 
