@@ -6,22 +6,30 @@ The driver of a running job reads in the same way. Workers take no part in a rea
 reads the files of its subtask from the store. Later ones find them in memory, as with a running job
 until the next checkpoint.
 
+With --rest, a server in the same process answers the same reads by REST, without TLS. Their processor
+time includes that of the server and of the client. "1,000 keys" reads the features of 1,000 keys at
+once; by REST the keys are posted.
+
 columns:
     first, ms   processor time of the first look-up, which reads files and loads modules
     p50, ms     median of the others
     p99, ms     99th percentile of the others
     core        share of a core for 100 look-ups per second
 
-usage: python -m benchmarks.view_reads [--keys 100000]
+usage: python -m benchmarks.view_reads [--keys 100000] [--rest]
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,12 +38,13 @@ import rheos as rh
 
 READS = 200
 PAGES = 10
+MANY = 1_000
 SEED = 5
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def run(keys: int) -> rh.JobHandle:
-    """Run a job whose view, features and state have one row for each key."""
+def run(keys: int) -> Any:
+    """Run a job whose view, features and state have one row for each key. Return its handle."""
     table = pa.table({"k": list(range(keys)), "v": [1] * keys, "at": [BEGIN] * keys})
     env = rh.Environment(runtime="simulated", parallelism=2)
     rows = env.from_source(rh.collection(table), rh.Watermark.monotonic(on="at"))
@@ -51,6 +60,45 @@ def run(keys: int) -> rh.JobHandle:
     return handle
 
 
+@contextmanager
+def served(job: Any) -> Iterator[Any]:
+    """Serve the stored checkpoints of the job. Yield the reader over REST."""
+    from rheos.ops.dashboard.serving import DashboardConfig, DashboardServer
+    from rheos.runtimes.host.stores import open_store
+
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(f"{folder}/kept")
+        for path, data in job.world.store.files.items():
+            store.put(path, data)
+        tokens = Path(folder, "tokens.toml")
+        tokens.touch(0o600)
+        tokens.write_text('[reader]\nrole = "read"\ntoken = "a token of the benchmark"\n')
+        config = DashboardConfig(
+            port=0,
+            directories=[f"{folder}/kept"],
+            tokens=tokens,
+            audit=Path(folder, "audit.jsonl"),
+        )
+        server = DashboardServer(config)
+        try:
+            yield rh.query(server.url, job.status().job, token="a token of the benchmark")
+        finally:
+            server.close()
+
+
+def reads_of(job: Any, keys: int, name: str = "") -> dict[str, Callable[[int], object]]:
+    """Return the reads of one key, and one of many keys, by their names with `name` at the end."""
+    features = job.features("latest")
+    return {
+        f"row of a view{name}": job.view("v").get,
+        f"keyed state{name}": job.state("sums").get,
+        f"features{name}": lambda key: features.get(key, at=BEGIN),
+        f"features of {MANY:,} keys{name}": lambda key: features.get_many(
+            [(key + each) % keys for each in range(MANY)], at=BEGIN
+        ),
+    }
+
+
 def cost_ms(read: Callable[[int], object], keys: list[int]) -> list[float]:
     """Return the processor time of each read."""
     found = []
@@ -64,22 +112,30 @@ def cost_ms(read: Callable[[int], object], keys: list[int]) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--rest", action="store_true")
     arguments = parser.parse_args()
+    handle = run(arguments.keys)
+    if arguments.rest:
+        with served(handle) as far:
+            measure(rh.query(handle), arguments.keys, far)
+    else:
+        measure(rh.query(handle), arguments.keys, None)
+
+
+def measure(job: Any, keys: int, far: Any | None) -> None:
+    """Measure the reads of the job, and over REST if `far` reads it there. Print the table."""
     draw = Random(SEED)
-    job = rh.query(run(arguments.keys))
-    reads: dict[str, Callable[[int], object]] = {
-        "row of a view": job.view("v").get,
-        "keyed state": job.state("sums").get,
-        "features": lambda key: job.features("latest").get(key, at=BEGIN),
-    }
-    chosen = [draw.randrange(arguments.keys) for _ in range(READS)]
+    reads = reads_of(job, keys)
+    if far is not None:
+        reads |= reads_of(far, keys, " by REST")
+    chosen = [draw.randrange(keys) for _ in range(READS)]
     costs: dict[str, list[float]] = {name: [] for name in reads}
     for key in chosen:
         for name, read in reads.items():
             costs[name] += cost_ms(read, [key])
     view = job.view("v")
     costs["page of 10,000 rows"] = cost_ms(lambda _: view.scan(limit=10_000), chosen[:PAGES])
-    print(f"| {arguments.keys:,} keys | first, ms | p50, ms | p99, ms | core |")
+    print(f"| {keys:,} keys | first, ms | p50, ms | p99, ms | core |")
     print("|---|---:|---:|---:|---:|")
     for name, (first, *others) in costs.items():
         p50, p99 = (float(np.percentile(others, each)) for each in (50, 99))

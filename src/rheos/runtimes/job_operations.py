@@ -27,6 +27,7 @@ from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.unknown_names import HintedObject
 from rheos.runtimes.operation_contract import (
+    MAX_READ_BYTES,
     NOWHERE,
     ONLY_REST,
     Argument,
@@ -214,8 +215,8 @@ _CHECKPOINT = Argument("Number of the checkpoint to read.", default="the newest"
 class _ReadTable(_ReadRows, frozen=True, kw_only=True):
     """Base of the reads of a table of a checkpoint."""
 
-    key: Annotated[str, Argument(_KEY)] | None = None
-    where: Annotated[str, Argument(_WHERE)] | None = None
+    key: Annotated[str, Argument(_KEY, max_chars=MAX_READ_BYTES)] | None = None
+    where: Annotated[str, Argument(_WHERE, max_chars=MAX_READ_BYTES)] | None = None
     columns: Annotated[str, Argument("Columns, separated by commas.", default="all")] | None = None
     limit: Annotated[int, Argument("Maximum number of rows.", bounds={"ge": 1, "le": 10_000})] = 1000
     after: Annotated[str, Argument("Token of the previous page.")] | None = None
@@ -278,7 +279,7 @@ class GetFeatures(_ReadRows, frozen=True):
 
     name = "features"
     features: Annotated[str, Argument("Name of the features.", positional="FEATURES")]
-    keys: Annotated[str, Argument(_KEYS)]
+    keys: Annotated[str, Argument(_KEYS, max_chars=MAX_READ_BYTES)]
     at: Annotated[str, _AT] | None = None
     arrow: Annotated[bool, Argument("Return the rows as an Arrow IPC stream in `data`, in Base64.")] = (
         False

@@ -36,6 +36,10 @@ T = TypeVar("T")
 
 REST_BASE = "/api/v1"
 """Path below which REST offers the operations."""
+MAX_TEXT = 4096
+"""Usual maximum number of characters in one string of a request."""
+MAX_READ_BYTES = 256 * 1024
+"""Maximum size of the posted body of a read."""
 
 
 class Role(Enum):
@@ -92,6 +96,8 @@ class Argument:
     bounds: Mapping[str, float] | None = None
     """Constraints of the REST body, by their names in `msgspec.Meta`. The driver checks them, too, and
     its error contains a hint."""
+    max_chars: int = MAX_TEXT
+    """Maximum number of characters of a string over REST."""
     positional: str | None = None
     """Name of a positional argument of the command; None for an option."""
     option: str | None = None

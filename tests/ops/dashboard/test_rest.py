@@ -18,7 +18,7 @@ from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.ops.control.job_logs import LogFile
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import Registry
-from rheos.ops.dashboard.operations import operations
+from rheos.ops.dashboard.operations import Operation, operations
 from rheos.runtimes.driver.driver_logs import JOBS
 from rheos.runtimes.host.stores import open_store
 from rheos.runtimes.job import JobConfig, JobState
@@ -176,10 +176,11 @@ def test_an_error_of_the_job_is_returned(asking: Asking, job: StandIn) -> None:
 
 
 @pytest.mark.parametrize("operation", [each for each in operations() if each.body is not None])
-def test_the_role_look_may_not_operate(asking: Asking, job: StandIn, operation: object) -> None:
-    path = operation.path.format(job=asking.key())  # type: ignore[attr-defined]
+def test_the_role_look_may_not_operate(asking: Asking, job: StandIn, operation: Operation) -> None:
+    path = operation.path.format(job=asking.key())
     status, error = asking.post(path, {}, VIEWER)
-    assert (status, error["what"]) == (403, "this operation needs the role 'operate'")
+    needed = f"this operation needs the role {operation.role.value!r}"
+    assert (status, error["what"]) == (403, needed)
     assert (job.asked, asking.audited()) == ([], [])
 
 
@@ -213,6 +214,28 @@ def test_an_invalid_body_is_refused(asking: Asking, job: StandIn, body: str, sai
     assert answer.status_code == 400
     assert said in answer.json()["what"]
     assert job.asked == []
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("{}", "missing required field `features`"),
+        ('{"features": "last", "keys": ["ada"]}', "Expected `str`, got `array`"),
+        ('{"features": "last", "keys": "[]", "from": 1}', "unknown field `from`"),
+        ('{"features": "last", "keys": "\\u0000"}', "contains a character that is not valid"),
+        ('{"features": "' + "x" * 5_000 + '", "keys": "[]"}', "length <= 4096"),
+        ('{"features": "last", "keys": "' + "x" * 300_000 + '"}', "larger than 262144 bytes"),
+        ("[" * 100_000, "the body is not valid"),
+    ],
+)
+def test_an_invalid_body_of_a_read_is_refused(asking: Asking, body: str, said: str) -> None:
+    headers = {"Authorization": f"Bearer {OPERATOR}"}
+    path = f"/api/v1/jobs/{asking.key()}/features"
+    answer = asking.client.post(path, content=body, headers=headers)
+    assert answer.status_code == 400
+    assert said in answer.json()["what"]
+    refused = asking.client.post(path, content=body, headers={"Authorization": f"Bearer {VIEWER}"})
+    assert refused.status_code == 403
 
 
 def test_an_unknown_job_is_not_found(asking: Asking) -> None:

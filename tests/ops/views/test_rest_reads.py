@@ -95,6 +95,9 @@ READS: list[Callable[[JobViews], Any]] = [
     lambda job: job.state("totals").get(user="u3"),
     lambda job: job.features("last").get_many(["u1", "nobody"], at=START),
     lambda job: job.sql("SELECT s.user, t.n FROM sums s JOIN totals t USING (user)").table.num_rows,
+    lambda job: job.features("last").get_many([f"u{n} " + "k" * 200 for n in range(1000)], at=START),
+    lambda job: job.view("sums").scan(" AND ".join(f"user <> '{'k' * n}'" for n in range(200))),
+    lambda job: job.state("totals").get("k" * 20_000),
 ]
 REFUSED: list[Callable[[JobViews], Any]] = [
     lambda job: job.view("nothing"),
@@ -103,6 +106,7 @@ REFUSED: list[Callable[[JobViews], Any]] = [
     lambda job: job.view("sums").scan(checkpoint=99),
     lambda job: job.state("nothing").scan(),
     lambda job: job.features("last").get(7),
+    lambda job: job.features("last").get_many(["k" * 30] * 1001),
 ]
 
 
@@ -128,8 +132,12 @@ def test_a_token_needs_the_role_that_reads(server: DashboardServer) -> None:
     assert [info.name for info in watcher.views()] == ["last", "sums"]
     with pytest.raises(ConfigurationError, match="needs the role 'read'"):
         watcher.view("sums").scan()
-    with pytest.raises(ConfigurationError, match="token"):
-        far(server, "a token that nobody has").views()
+    with pytest.raises(ConfigurationError, match="needs the role 'read'"):
+        watcher.features("last").get_many(["k" * 30] * 1000)
+    stranger = far(server, "a token that nobody has")
+    for read in (stranger.views, lambda: stranger.features("last").get_many(["k" * 30] * 1000)):
+        with pytest.raises(ConfigurationError, match="token"):
+            read()
     with pytest.raises(ConfigurationError, match="unknown job 'other'"):
         rh.query(server.url, "other", token=READER, ca_certs="cert.pem").views()
 
@@ -143,6 +151,7 @@ def test_a_token_may_be_limited_to_some_views_and_states(server: DashboardServer
         (lambda: billing.view("last").scan(), "may not read view 'last'"),
         (lambda: billing.state("totals", "running").scan(), "may not read state 'totals.running'"),
         (lambda: billing.features("last").get("u1"), "may not read features 'last'"),
+        (lambda: billing.features("last").get_many(["k" * 30] * 1000), "may not read features 'last'"),
         (lambda: billing.sql("SELECT * FROM sums s JOIN last l USING (user)"), "may not read view"),
     ):
         with pytest.raises(ConfigurationError, match=f"the token of 'billing' {what}"):
@@ -176,7 +185,12 @@ def test_wrong_addresses_are_refused_without_a_request(given: dict[str, Any], wh
 def test_a_request_that_no_server_accepts_is_not_sent() -> None:
     features = rh.query("http://127.0.0.1:9", "job", token=READER).features("last")
     with pytest.raises(ConfigurationError, match="look up fewer keys"):
-        features.get_many(["k" * 30] * 1000)
+        features.get_many(["k" * 300] * 1000)
+
+
+def test_an_older_server_accepts_no_posted_read() -> None:
+    with answering(405, b"") as url, pytest.raises(ConfigurationError, match="no read of this size"):
+        rh.query(url, "job", token=READER).features("last").get_many(["k" * 30] * 1000)
 
 
 # --- answers that are not trusted ---------------------------------------------------------------------
@@ -193,6 +207,10 @@ def answering(status: int, body: bytes, **headers: str) -> Iterator[str]:
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
 
         def log_message(self, *args: Any) -> None:
             pass

@@ -9,10 +9,9 @@ from typing import Any, Protocol
 import msgspec
 
 from rheos.core.errors import ConfigurationError
-from rheos.ops.dashboard.arguments import MAX_TEXT
 from rheos.ops.dashboard.operation_runner import Caller, OperationRunner
 from rheos.ops.dashboard.operations import Operation, operations
-from rheos.runtimes.operation_contract import Role
+from rheos.runtimes.operation_contract import MAX_TEXT, Role
 
 _JOB = "job"
 

@@ -48,7 +48,6 @@ class BackgroundWork:
             return await in_thread(work)
 
 
-MAX_BODY_BYTES = 16 * 1024
 _MAX_AT_WORK = 16
 PAGE = Path(__file__).parent / "page"
 _POLICY = (
@@ -86,13 +85,15 @@ class DeniedError(Exception):
         self.hint = hint
 
 
-def _check_names(request: Request, operation: Operation, holder: Holder) -> None:
+def _check_names(request: Request, body: Any, operation: Operation, holder: Holder) -> None:
     """Raise DeniedError if the holder may not read rows from what the request names."""
-    if operation.rows_of is None:
+    kind = operation.rows_of
+    if kind is None:
         return
-    for name in request.query_params.getlist(operation.rows_of):
-        if not holder.may_read(operation.name, name):
-            what = f"the token of {holder.name!r} may not read {operation.name} {name!r}"
+    names = request.query_params.getlist(kind) if body is None else [getattr(body, kind)]
+    for name in names:
+        if not holder.may_read(kind, name):
+            what = f"the token of {holder.name!r} may not read {kind} {name!r}"
             raise DeniedError(
                 403, what, f"the table [{holder.name}] of the tokens lists what it may read"
             )
@@ -155,9 +156,9 @@ class Dashboard:
     def _route(self, operation: Operation) -> Route:
         async def answer(request: Request) -> Response:
             holder = self._let_in(request, operation.role)
-            _check_names(request, operation, holder)
             try:
                 body = await _body(request, operation)
+                _check_names(request, body, operation, holder)
                 work = partial(self._run, operation, request, holder, body)
                 aside = operation.takes_long or operation.role is Role.OPERATE
                 found = await (self._operating.run(work) if aside else asyncio.to_thread(work))
@@ -261,13 +262,14 @@ async def _body(request: Request, operation: Operation) -> Any:
     data = b""
     async for part in request.stream():
         data += part
-        if len(data) > MAX_BODY_BYTES:
-            raise ConfigurationError(f"the body is larger than {MAX_BODY_BYTES} bytes")
+        if len(data) > operation.max_body_bytes:
+            raise ConfigurationError(f"the body is larger than {operation.max_body_bytes} bytes")
     try:
         return msgspec.json.decode(data or b"{}", type=operation.body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise ConfigurationError(
-            f"the body is not valid for {operation.name!r}: {error}", hint="see /openapi.json"
+            f"the body is not valid for {operation.rows_of or operation.name!r}: {error}",
+            hint="see /openapi.json",
         ) from error
 
 

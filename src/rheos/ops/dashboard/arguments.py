@@ -21,10 +21,15 @@ from rheos.core.errors import ConfigurationError
 from rheos.core.redaction import redacted, redacted_values
 from rheos.ops.control.registry import JobRecord
 from rheos.runtimes.host.stores import folder_exists, open_store
-from rheos.runtimes.operation_contract import Argument, JobOperation, Meaning, declared_fields
+from rheos.runtimes.operation_contract import (
+    MAX_READ_BYTES,
+    MAX_TEXT,
+    Argument,
+    JobOperation,
+    Meaning,
+    declared_fields,
+)
 
-MAX_TEXT = 4096
-"""Maximum number of characters in one string of a request."""
 MAX_DEPTH = 16
 """Maximum nesting of a value of a request, such as a column of `row`."""
 _INT64 = range(-(1 << 63), 1 << 64)
@@ -52,6 +57,7 @@ class QueryParameter:
 
     description: str
     meaning: Meaning
+    max_chars: int = MAX_TEXT
 
 
 def body_of(operation: type[JobOperation[Any]]) -> type[msgspec.Struct]:
@@ -61,7 +67,7 @@ def body_of(operation: type[JobOperation[Any]]) -> type[msgspec.Struct]:
     def declared(_: str, kind: Any, argument: Argument) -> Any:
         constraints: dict[str, Any] = dict(argument.bounds or {})
         if kind not in (int, float, bool):
-            constraints |= {"max_length": MAX_TEXT, "extra": {_EXTRA: argument.meaning}}
+            constraints |= {"max_length": argument.max_chars, "extra": {_EXTRA: argument.meaning}}
         return Annotated[kind, msgspec.Meta(**constraints)] if constraints else kind
 
     return msgspec.defstruct(
@@ -142,8 +148,16 @@ def checked(body: S, job: JobRecord, savepoint_folders: Sequence[str]) -> S:
     return msgspec.structs.replace(body, **changed)
 
 
-def check_value(name: str, value: Any, depth: int = 0) -> None:
-    """Raise ConfigurationError if no request to a job may contain the value."""
+def check_read(body: msgspec.Struct) -> None:
+    """Raise ConfigurationError if the body of a read contains a value that no request may contain. Its
+    strings name no files, and the decoder has checked their lengths."""
+    for name in body.__struct_fields__:
+        check_value(name, getattr(body, name), max_chars=MAX_READ_BYTES)
+
+
+def check_value(name: str, value: Any, depth: int = 0, *, max_chars: int = MAX_TEXT) -> None:
+    """Raise ConfigurationError if no request to a job may contain the value, or a string of it has more
+    than `max_chars` characters."""
     match value:
         case str():
             if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
@@ -151,10 +165,10 @@ def check_value(name: str, value: Any, depth: int = 0) -> None:
                     f"{name!r} contains a character that is not valid in a string: {value[:80]!r}",
                     hint="send it without NUL and without unpaired surrogates",
                 )
-            if len(value) > MAX_TEXT:
+            if len(value) > max_chars:
                 raise ConfigurationError(
                     f"{name!r} has a string of {len(value)} characters",
-                    hint=f"send up to {MAX_TEXT} characters",
+                    hint=f"send up to {max_chars} characters",
                 )
         case bool() | None | float():
             pass
@@ -171,9 +185,9 @@ def check_value(name: str, value: Any, depth: int = 0) -> None:
                 )
             if isinstance(value, Mapping):
                 for key in value:
-                    check_value(name, key, depth + 1)
+                    check_value(name, key, depth + 1, max_chars=max_chars)
             for each in value.values() if isinstance(value, Mapping) else value:
-                check_value(name, each, depth + 1)
+                check_value(name, each, depth + 1, max_chars=max_chars)
         case _:
             raise TypeError(f"JSON has no {type(value).__name__}")
 

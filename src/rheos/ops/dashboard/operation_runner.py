@@ -10,7 +10,7 @@ import msgspec
 
 from rheos.core.errors import RheosError, TransportError
 from rheos.ops.dashboard.access import Audit
-from rheos.ops.dashboard.arguments import check_value, checked, shown
+from rheos.ops.dashboard.arguments import check_read, check_value, checked, shown
 from rheos.ops.dashboard.operations import Operation, RestRequest
 from rheos.ops.dashboard.replays import ReplayProcesses
 from rheos.ops.dashboard.served_jobs import Served, ServedJobs, StoredJob
@@ -67,8 +67,10 @@ class OperationRunner:
         job = None if named is None else self._jobs.find(named)
         asked = RestRequest(self._jobs, job, query, body, self._replays)
         for name, values in query.items():
-            check_value(name, values)
+            check_value(name, values, max_chars=operation.query[name].max_chars)
         if operation.role is not Role.OPERATE:
+            if body is not None:
+                check_read(body)
             return msgspec.json.encode(operation.run(asked))
         assert job is not None, "operations that change something belong to a job"
 

@@ -6,7 +6,7 @@ they also answer for jobs that do not run, or show more than one operation retur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -31,9 +31,21 @@ from rheos.ops.dashboard.replays import (
 from rheos.ops.dashboard.served_jobs import Served, ServedJobs
 from rheos.runtimes import job_operations
 from rheos.runtimes.job_operations import answer_type
-from rheos.runtimes.operation_contract import Face, JobOperation, Meaning, Role, arguments_of, summary
+from rheos.runtimes.operation_contract import (
+    MAX_READ_BYTES,
+    Face,
+    JobOperation,
+    Meaning,
+    Role,
+    arguments_of,
+    summary,
+)
 
 T = TypeVar("T")
+
+
+MAX_BODY_BYTES = 16 * 1024
+"""Maximum size of a body, except that of a read."""
 
 
 class EmptyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,7 +86,7 @@ class Operation:
     takes_long: bool = False
     """Whether it may take minutes although it only reads."""
     rows_of: str | None = None
-    """Parameter that names what the returned rows are read from, for which the role `LOOK` is not
+    """Argument that names what the returned rows are read from, for which the role `LOOK` is not
     enough. None if it returns no rows."""
     changes_nothing: bool = False
     """Whether it needs the role `OPERATE` only because it runs the program of the job again."""
@@ -88,13 +100,18 @@ class Operation:
 
     @property
     def role(self) -> Role:
-        if self.body is not None:
-            return Role.OPERATE
-        return Role.LOOK if self.rows_of is None else Role.READ
+        if self.rows_of is not None:
+            return Role.READ
+        return Role.LOOK if self.body is None else Role.OPERATE
 
     @property
     def method(self) -> str:
         return "GET" if self.body is None else "POST"
+
+    @property
+    def max_body_bytes(self) -> int:
+        """Return the maximum size of its body."""
+        return MAX_BODY_BYTES if self.rows_of is None else MAX_READ_BYTES
 
 
 def _job_of(asked: RestRequest) -> Served:
@@ -216,8 +233,9 @@ _OF_REST = (
 # --- operations of the job table ----------------------------------------------------------------------
 
 
-def _of_table(kind: type[JobOperation[Any]]) -> Operation:
-    """Return the REST operation of a job operation. Its fields become the body, or query parameters."""
+def _of_table(kind: type[JobOperation[Any]]) -> Iterator[Operation]:
+    """Yield the REST operations of a job operation. Its fields become the body, or query parameters. A
+    read of rows has both, because many keys or a long condition do not fit into an address."""
     arguments = arguments_of(kind)
     looks = kind.role is not Role.OPERATE
     rows_of = kind.name if kind.role is Role.READ else None
@@ -226,21 +244,26 @@ def _of_table(kind: type[JobOperation[Any]]) -> Operation:
     def run(asked: RestRequest) -> Any:
         given = (
             {name: values[-1] for name, values in asked.query.items() if values}
-            if looks
+            if asked.body is None
             else {name: getattr(asked.body, name) for name in arguments}
         )
         return served_jobs.asked(_job_of(asked), _operation(kind, given))
 
-    return Operation(
+    operation = Operation(
         kind.name,
         f"{_JOB}/{kind.name}",
         summary(kind),
         run,
         answer_type(kind),
         None if looks else body_of(kind) if arguments else EmptyBody,
-        {name: QueryParameter(of.help, of.meaning) for name, of in arguments.items()} if looks else {},
+        {name: QueryParameter(of.help, of.meaning, of.max_chars) for name, of in arguments.items()}
+        if looks
+        else {},
         rows_of=rows_of,
     )
+    yield operation
+    if rows_of is not None:
+        yield replace(operation, name=f"{kind.name}-by-body", body=body_of(kind), query={})
 
 
 def _operation(kind: type[JobOperation[T]], given: Mapping[str, Any]) -> JobOperation[T]:
@@ -256,7 +279,8 @@ def _operation(kind: type[JobOperation[T]], given: Mapping[str, Any]) -> JobOper
 def operations() -> tuple[Operation, ...]:
     """Return all REST operations."""
     jobs = job_operations.JOB_OPERATIONS
-    own = (*_OF_REST, *(_of_table(kind) for kind in jobs if Face.REST in kind.faces))
+    of_jobs = (each for kind in jobs if Face.REST in kind.faces for each in _of_table(kind))
+    own = (*_OF_REST, *of_jobs)
     old = (_under_old_name(each, _OLD_NAMES[each.name]) for each in own if each.name in _OLD_NAMES)
     return (*own, *old)
 

@@ -25,6 +25,7 @@ from rheos.ops.dashboard.access import (
     holders_of,
 )
 from rheos.ops.dashboard.served_jobs import ServedJobs
+from rheos.runtimes.operation_contract import MAX_READ_BYTES
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _HEALTH = ("/healthz", "/livez", "/readyz")
@@ -71,7 +72,7 @@ class DashboardServer:
     def __init__(self, config: DashboardConfig) -> None:
         config.check()
         try:
-            from rheos.ops.dashboard.app import MAX_BODY_BYTES, Dashboard
+            from rheos.ops.dashboard.app import Dashboard
         except ImportError as error:
             raise ConfigurationError(
                 "the dashboard needs the package starlette", hint="pip install 'rheos[dashboard]'"
@@ -113,7 +114,7 @@ class DashboardServer:
                 _HEALTH,
                 scheme,
             )
-            bounds = Bounds(_MAX_CONNECTIONS, MAX_BODY_BYTES)
+            bounds = Bounds(_MAX_CONNECTIONS, MAX_READ_BYTES)
             # Other machines may use any of its names; there the token decides.
             hosts = HostNames.of(config.host) if loopback else None
             self._listener = Listener("dashboard", listening, service, bounds, hosts, tls)

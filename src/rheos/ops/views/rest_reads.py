@@ -6,6 +6,7 @@ import http.client
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
@@ -22,7 +23,7 @@ from rheos.core.protocol.error_data import MAX_ERROR_BYTES, ErrorData
 from rheos.core.redaction import redacted
 from rheos.core.version import VERSION
 from rheos.runtimes.job_operations import JobReads, answer_type
-from rheos.runtimes.operation_contract import REST_BASE, JobOperation
+from rheos.runtimes.operation_contract import MAX_READ_BYTES, REST_BASE, JobOperation
 
 T = TypeVar("T")
 
@@ -37,7 +38,8 @@ TIMEOUT_S = 30.0
 """Seconds for a whole request, up to the last byte of its answer."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _MAX_PATH_CHARS = HEAD_BYTES - 2048
-"""Maximum length of path and query. The rest of the head is for the token and other headers."""
+"""Maximum length of path and query. The rest of the head is for the token and other headers. A longer
+request is posted."""
 
 
 class RestReads(JobReads):
@@ -80,15 +82,15 @@ class RestReads(JobReads):
         """
         fields = msgspec.structs.asdict(operation)
         query = {name: _query_parameter(value) for name, value in fields.items() if value is not None}
-        path = f"{self._path}/{operation.name}?{urlencode(query)}"
-        if len(path) > _MAX_PATH_CHARS:
-            raise ConfigurationError(
-                f"the request has {len(path)} bytes, but the maximum over REST is {_MAX_PATH_CHARS}",
-                hint="look up fewer keys at once",
-            )
+        path = f"{self._path}/{operation.name}"
+        in_path, body = f"{path}?{urlencode(query)}", None
+        if len(in_path) <= _MAX_PATH_CHARS:
+            path = in_path
+        else:
+            body = _body(fields)
         try:
             data = self._calls.run(
-                f"a read of {self._address}", READ.limit_s, lambda progressed: self._fetch(path)
+                f"a read of {self._address}", READ.limit_s, lambda progressed: self._fetch(path, body)
             )
         except UnavailableError as error:
             raise TransportError(error.what, hint=error.hint) from None
@@ -101,8 +103,8 @@ class RestReads(JobReads):
                 hint="use the version of Rheos that serves the job",
             ) from error
 
-    def _fetch(self, path: str) -> bytes:
-        request = urllib.request.Request(self._address + path, headers=self._headers)
+    def _fetch(self, path: str, posted: bytes | None) -> bytes:
+        request = urllib.request.Request(self._address + path, posted, self._headers)
         try:
             with self._open(request, timeout=TIMEOUT_S) as answer:
                 data: bytes = answer.read(MAX_ANSWER_BYTES + 1)
@@ -134,6 +136,11 @@ class RestReads(JobReads):
                     f"{self._address} does not know this token",
                     hint="pass a token of its file of tokens, with the role read",
                 )
+            if error.code == 405:
+                return ConfigurationError(
+                    f"{self._address} accepts no read of this size",
+                    hint="look up fewer keys at once, or serve the job with this version of Rheos",
+                )
             return TransportError(
                 f"{self._address} answered with the status {error.code}",
                 hint="check that the URL is that of `rheos dashboard`",
@@ -164,6 +171,17 @@ def _address_of(url: str) -> str:
             hint="use https://, or a tunnel to this machine",
         )
     return urlunsplit(parts).rstrip("/")
+
+
+def _body(fields: Mapping[str, Any]) -> bytes:
+    """Return the body of a posted read. Raise ConfigurationError if it is too large."""
+    body = msgspec.json.encode({name: value for name, value in fields.items() if value is not None})
+    if len(body) > MAX_READ_BYTES:
+        raise ConfigurationError(
+            f"the request has {len(body)} bytes, but the maximum over REST is {MAX_READ_BYTES}",
+            hint="look up fewer keys at once",
+        )
+    return body
 
 
 def _query_parameter(value: Any) -> str:
