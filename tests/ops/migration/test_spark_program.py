@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +61,25 @@ def test_the_query_with_the_checkpoint_is_captured(spark: Any, program: Path) ->
 def rows_start_again(spark: Any) -> bool:
     """Return whether DataFrames have the writer of PySpark again."""
     return type(spark.readStream.format("rate").load().writeStream).__module__.startswith("pyspark")
+
+
+def test_workers_of_the_program_run_this_python(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = (
+        "import os, pathlib, sys\npathlib.Path(sys.argv[1]).write_text(os.environ['PYSPARK_PYTHON'])"
+    )
+    program.write_text(report)
+
+    def python_of_workers() -> str:
+        seen = program.with_name("seen")
+        with pytest.raises(ProgramError, match="ended without starting a streaming query"):
+            captured_query(program, [str(seen)], "/kept/one")
+        return seen.read_text()
+
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    assert python_of_workers() == sys.executable
+    assert "PYSPARK_PYTHON" not in os.environ
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
+    assert python_of_workers() == "/opt/python"
 
 
 def test_servers_of_spark_connect_are_refused(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:

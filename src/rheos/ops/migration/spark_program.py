@@ -20,6 +20,7 @@ from rheos.connectors.spark import versions
 from rheos.connectors.urls import absolute
 from rheos.core.errors import ConfigurationError, ProgramError, Site
 from rheos.core.site import call_site
+from rheos.runtimes.spark.jvm_options import this_python_for_workers
 
 _MODES = ("append", "update", "complete")
 
@@ -41,6 +42,8 @@ def captured_query(
 ) -> SparkQuery:
     """Run a program up to the start of the query that has this checkpoint. No query starts.
 
+    A session that the program makes runs its workers with this Python, unless PYSPARK_PYTHON is set.
+
     Args:
         file: The Python file of the program. Its other code runs, and may make a session.
         arguments: Arguments of the program.
@@ -59,7 +62,7 @@ def captured_query(
         raise _is_remote()
     others: list[tuple[Site, str]] = []
     try:
-        with _capturing(absolute(checkpoint), others, batch_rows):
+        with this_python_for_workers(), _capturing(absolute(checkpoint), others, batch_rows):
             run_file(file, arguments)
     except _QueryCapture as captured:
         return captured.query

@@ -12,7 +12,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
@@ -61,6 +62,21 @@ def local_environment() -> dict[str, str]:
         "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     return {name: value for name, value in ours.items() if name not in os.environ}
+
+
+@contextmanager
+def this_python_for_workers() -> Iterator[None]:
+    """Let Spark contexts that are made in the block run workers with this Python, unless the user has
+    configured another one. PySpark's default is the `python3` of PATH."""
+    name = "PYSPARK_PYTHON"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = sys.executable
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
 
 
 def workers_run_this_python() -> bool:
