@@ -80,11 +80,36 @@ def test_running_aggregates_continue(spark: Any, tmp_path: Path) -> None:
     ]
 
 
-def test_open_windows_continue(spark: Any, tmp_path: Path) -> None:
+TUMBLING = "window(at, '10 seconds')"
+SLIDING = "window(at, '10 seconds', '5 seconds')"
+SESSION = "session_window(at, '5 seconds')"
+slow = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("of_query", "mode", "of_job", "counts"),
+    [
+        (SLIDING, "append", rh.Sliding("10s", every="5s"), "jam 11, rye 112, tea 1122"),
+        (SESSION, "append", rh.Session("5s"), "jam 1, rye 2, tea 12"),
+        pytest.param(TUMBLING, "append", rh.Tumbling("10s"), "jam 1, rye 2, tea 12", marks=slow),
+        pytest.param(
+            SLIDING,
+            "update",
+            rh.Sliding("10s", every="5s"),
+            "jam 11, rye 112, tea 1122",
+            marks=slow,
+        ),
+        # The query has emitted all its sessions, and the job emits each when it is complete.
+        pytest.param(SESSION, "complete", rh.Session("5s"), "jam 11, rye 2, tea 112", marks=slow),
+    ],
+)
+def test_open_windows_continue(
+    spark: Any, tmp_path: Path, of_query: str, mode: str, of_job: Any, counts: str
+) -> None:
     from pyspark.sql import functions as f
 
     def query(rows: Any) -> Any:
-        windows = rows.groupBy("item", f.window("at", "10 seconds"))
+        windows = rows.groupBy("item", f.expr(of_query))
         return windows.agg(
             f.count("*").alias("n"),
             f.sum("price").alias("total"),
@@ -94,7 +119,7 @@ def test_open_windows_continue(spark: Any, tmp_path: Path) -> None:
         )
 
     def build(rows: rh.DataStream) -> rh.DataStream:
-        windows = rows.key_by("item").window(rh.Tumbling("10s"))
+        windows = rows.key_by("item").window(of_job)
         return windows.aggregate(
             n=rh.agg.count(),
             total=rh.agg.sum("price"),
@@ -103,11 +128,13 @@ def test_open_windows_continue(spark: Any, tmp_path: Path) -> None:
             least=rh.agg.min("price"),
         )
 
-    proof = proved(spark, tmp_path, query, "append", build)
-    assert proof.holds
+    proof = proved(spark, tmp_path, query, mode, build)
+    assert proof.holds, "\n".join(proof.explained())
     assert proof.compared.difference.key == ("item", "window_start", "window_end")
-    counts = [(row["item"], row["n"]) for row in proof.job.to_pylist()]
-    assert sorted(counts) == [("jam", 1), ("rye", 2), ("tea", 1), ("tea", 2)]
+    found: dict[str, str] = {}
+    for item, n in sorted((row["item"], row["n"]) for row in proof.job.to_pylist()):
+        found[item] = f"{found.get(item, '')}{n}"
+    assert ", ".join(f"{item} {of}" for item, of in found.items()) == counts
 
 
 @pytest.mark.parametrize(

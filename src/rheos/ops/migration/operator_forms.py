@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 from rheos.connectors.spark.spark_types import arrow_schema
 from rheos.core.aggregates.contract import Agg
 from rheos.core.errors import ConfigurationError, SchemaError
-from rheos.core.graph.windows import Tumbling
+from rheos.core.graph.windows import Sliding, Tumbling
 from rheos.core.operators.changelog.dedup import FORGOTTEN, DedupSpec
 from rheos.core.operators.contract import OperatorSpec
 from rheos.core.operators.group_progress import WATERMARK
@@ -26,7 +26,9 @@ from rheos.core.operators.running import STATE, RunningSpec
 from rheos.core.operators.running_state import AGG, KeptAggregates
 from rheos.core.operators.window.contract import FixedWindows
 from rheos.core.operators.window.kinds import windows_of
+from rheos.core.operators.window.late_candidates import STATE as UNDECIDED
 from rheos.core.operators.window.progress import FIRED, stored_name
+from rheos.core.operators.window.sessions import SessionWindows
 from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.operators.window.totals_table import TotalsTable
 from rheos.core.plan.physical import PlannedOperator
@@ -36,7 +38,7 @@ from rheos.core.state.parts import GROUP
 from rheos.ops.migration.buffers import match_buffers
 from rheos.ops.migration.running_encoder import DedupEncoder, RunningEncoder
 from rheos.ops.migration.spark_checkpoint import SparkCheckpoint
-from rheos.ops.migration.spark_state import OperatorRows
+from rheos.ops.migration.spark_state import SESSION_WINDOW, SESSIONS, WINDOW, OperatorRows
 from rheos.ops.migration.window_encoder import WindowEncoder, check_movable
 from rheos.ops.savepoints.bootstrap import NewSavepoint
 from rheos.runtimes.state_tables.key_columns import KeyColumns
@@ -44,7 +46,7 @@ from rheos.runtimes.state_tables.key_columns import KeyColumns
 _AGGREGATION = "stateStoreSave"
 _DEDUP = ("dedupe", "dedupeWithinWatermark")
 
-KINDS = (_AGGREGATION, *_DEDUP)
+KINDS = (_AGGREGATION, SESSIONS, *_DEDUP)
 """Spark's names of the operators whose state has a form here."""
 
 S = TypeVar("S", bound=OperatorSpec)
@@ -125,9 +127,9 @@ class OperatorForm(Generic[S]):
 
 def form_of(kind: str, rows: OperatorRows) -> OperatorForm[Any]:
     """Return the form for an operator of the query; `kind` is one of `KINDS`."""
-    if kind != _AGGREGATION:
+    if kind in _DEDUP:
         return _DEDUP_FORM
-    return _WINDOW_FORM if rows.has_window else _RUNNING_FORM
+    return _RUNNING_FORM if rows.window is None else _WINDOW_FORM
 
 
 def has_form(planned: PlannedOperator) -> bool:
@@ -152,21 +154,25 @@ def _add_running(new: NewSavepoint, operator: MatchedOperator[RunningSpec]) -> N
 def _add_windows(new: NewSavepoint, operator: MatchedOperator[WindowSpec]) -> NewSavepoint:
     spec, states = operator.spec, operator.states
     windows = windows_of(spec.window)
-    if (
-        spec.fn is not None
-        or not isinstance(windows, FixedWindows)
-        or not isinstance(spec.window, Tumbling)
-    ):
+    if spec.fn is not None:
         raise ConfigurationError(
-            f"Spark keeps the state of each window, and {spec.window} shares state between windows",
-            hint="only tumbling windows with built-in aggregates are moved; let the query finish the "
-            "open windows of others",
+            "the windows of the job keep their rows for a function, and Spark keeps only aggregates",
+            hint="write key_by(...).window(...).aggregate(...)",
         )
+    fixed = isinstance(windows, FixedWindows) and isinstance(spec.window, Tumbling | Sliding)
+    of_job = SESSION_WINDOW if isinstance(windows, SessionWindows) else WINDOW if fixed else None
+    if of_job != operator.rows.window:
+        raise ConfigurationError(
+            f"the query has {operator.rows.window}(...), and the job {spec.window!r}",
+            hint="write rh.Tumbling(...) or rh.Sliding(...) for window(...), and rh.Session(...) for "
+            "session_window(...)",
+        )
+    assert isinstance(windows, FixedWindows | SessionWindows)
     id, port, frame = operator.planned.id, operator.planned.ports[0], operator.rows.frame
     shape = operator.keyed_shape(TotalsTable.name)
     check_movable(spec.aggregates, port.schema)
     buffers = match_buffers(spec.aggregates, operator.rows.fields)
-    others = sorted(states.keys() - {FIRED, TotalsTable.name, TotalsTable.sums_name})
+    others = sorted(states.keys() - {FIRED, UNDECIDED, TotalsTable.name, TotalsTable.sums_name})
     assert not others, "aggregates with other state were refused"
     encoder = WindowEncoder(
         port,

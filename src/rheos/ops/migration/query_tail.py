@@ -16,13 +16,15 @@ from rheos.connectors.spark import versions
 from rheos.connectors.spark.spark_types import arrow_schema
 from rheos.connectors.urls import absolute
 from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.ops.migration import spark_state
 from rheos.ops.migration.spark_checkpoint import SparkCheckpoint, read_checkpoint
 from rheos.ops.migration.spark_program import SparkQuery
 from rheos.ops.savepoints.task_frames import quoted
 from rheos.runtimes.host.stores import open_store
 
 WINDOW = ("window_start", "window_end")
-"""Columns of a job with the bounds of a window. In a query they are fields of the column `window`."""
+"""Columns of a job with the bounds of a window. In a query they are fields of the column `window` or
+`session_window`."""
 _LOOK_S = 0.2
 
 
@@ -113,18 +115,20 @@ def _copy(source: str, folder: Path) -> None:
 
 
 def _flat(rows: DataFrame) -> DataFrame:
-    """Return the rows with the bounds of `window` as columns, as a job has them."""
-    if "window" not in rows.columns:
-        return rows
-    window = rows.schema["window"].dataType
-    if not isinstance(window, StructType) or window.names != ["start", "end"]:
-        return rows
-    bounds = [
-        f.col("window").getField(name).alias(column)
-        for name, column in zip(window.names, WINDOW, strict=True)
-    ]
-    others = [f.col(quoted(name)) for name in rows.columns if name != "window"]
-    return rows.select(*others, *bounds)
+    """Return the rows with the bounds of their window as columns, as a job has them."""
+    bounds_names = ["start", "end"]
+    for function in (spark_state.WINDOW, spark_state.SESSION_WINDOW):
+        if function not in rows.columns:
+            continue
+        window = rows.schema[function].dataType
+        if isinstance(window, StructType) and window.names == bounds_names:
+            bounds = [
+                f.col(function).getField(name).alias(column)
+                for name, column in zip(bounds_names, WINDOW, strict=True)
+            ]
+            others = [f.col(quoted(name)) for name in rows.columns if name != function]
+            return rows.select(*others, *bounds)
+    return rows
 
 
 def _first_line(error: Exception) -> str:

@@ -12,10 +12,15 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 from rheos.core.errors import CheckpointError
 from rheos.ops.migration.spark_checkpoint import SparkCheckpoint
 from rheos.ops.migration.window_encoder import END, START
-from rheos.ops.savepoints.task_frames import quoted
 
-WINDOW_KEY = "spark.timeWindow"
-"""Metadata with which Spark marks the key column of a window."""
+WINDOW, SESSION_WINDOW = "window", "session_window"
+"""Names of Spark's functions for windows, and of the columns that they add."""
+
+SESSIONS = "sessionWindowStateStoreSaveExec"
+"""Spark's name of the operator with the state of session windows."""
+
+_MARKS = {WINDOW: "spark.timeWindow", SESSION_WINDOW: "spark.sessionWindow"}
+"""Metadata with which Spark marks the column of a window, by the name of its function."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,9 @@ class OperatorRows:
     frame: DataFrame
     keys: Sequence[str]
     """Key columns, without the window."""
-    has_window: bool
+    window: str | None
+    """Spark's function that made the window of each row: `WINDOW` or `SESSION_WINDOW`. None: the rows
+    have no window."""
     fields: Sequence[tuple[str, str]]
     """Name of each field of the value, and of its column in the frame."""
 
@@ -83,31 +90,38 @@ def state_rows(
     key, value = read.schema["key"].dataType, read.schema["value"].dataType
     assert isinstance(key, StructType)
     assert isinstance(value, StructType)
-    windows = [field for field in key if _is_window(field)]
-    keys = [field.name for field in key if field not in windows]
     # Fields of buffers may have equal names, so they are numbered.
     names = [f"buffer {at}" for at in range(len(value))]
     numbered = StructType(
         [StructField(name, field.dataType) for name, field in zip(names, value, strict=True)]
     )
+    flat = read.select("key", f.col("value").cast(numbered).alias("value"))
+    first, kind, bounds = 0, None, None
+    if operator.kind == SESSIONS:
+        # The value begins with the grouping columns. The key has the start instead of the session.
+        first, kind = len(key), SESSION_WINDOW
+        at = next(at for at, field in enumerate(value) if _is_window(field, SESSION_WINDOW))
+        keys, bounds = key.names[:-1], f.col("value").getField(names[at])
+    else:
+        windows = [field.name for field in key if _is_window(field, WINDOW)]
+        keys = [name for name in key.names if name not in windows]
+        if windows:
+            kind, bounds = WINDOW, f.col("key").getField(windows[0])
     columns = [f.col("key").getField(name).alias(name) for name in keys]
-    for window in windows[:1]:
-        of = f.col("key").getField(window.name)
-        columns += [f.unix_millis(of["start"]).alias(START), f.unix_millis(of["end"]).alias(END)]
-    columns.append(f.col("value").cast(numbered).alias("__value"))
-    flat = read.select(*columns)
-    kept = [quoted(name) for name in flat.columns if name != "__value"]
-    frame = flat.select(*kept, *(f.col(f"__value.{quoted(name)}") for name in names))
+    if bounds is not None:
+        ends = {START: bounds["start"], END: bounds["end"]}
+        columns += [f.unix_millis(of).alias(name) for name, of in ends.items()]
+    columns += [f.col("value").getField(name).alias(name) for name in names[first:]]
     fields = [(field.name, name) for field, name in zip(value, names, strict=True)]
-    return OperatorRows(frame, keys, bool(windows), fields)
+    return OperatorRows(flat.select(*columns), keys, kind, fields[first:])
 
 
-def _is_window(field: StructField) -> bool:
+def _is_window(field: StructField, function: str) -> bool:
     kind = field.dataType
     if not isinstance(kind, StructType) or kind.names != ["start", "end"]:
         return False
     of_times = all(isinstance(part.dataType, TimestampType) for part in kind)
-    return of_times and (WINDOW_KEY in (field.metadata or {}) or field.name == "window")
+    return of_times and (_MARKS[function] in (field.metadata or {}) or field.name == function)
 
 
 def _unreadable(checkpoint: SparkCheckpoint, error: Exception) -> CheckpointError:

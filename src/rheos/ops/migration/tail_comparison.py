@@ -4,8 +4,8 @@
     update      the last row of each key
     complete    the last row of each key that the job emits: the query also emits the unchanged ones
 
-A job emits a window when it is complete. So of the modes update and complete, windows that are still
-open in the query are left out.
+A job emits a window when it is complete. So of mode update, windows that are still open in the query
+are left out.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def compare_tails(
                 hint="name the columns that identify a row with --key",
             )
         old, new = _last(old, key), _last(_upserts(new, old), key)
-        old = _without_open(old, of_query.end.fired_ms, left_out)
+        if mode == "update":
+            old = _without_open(old, of_query.end.fired_ms, left_out)
         old, new = _touched(old, new, key, mode, left_out)
     found = difference(output.of.name, key, old, new)
     kept = found.rows.filter([not _is_rounding(row) for row in found.rows.iter_rows(named=True)])

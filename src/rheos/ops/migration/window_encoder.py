@@ -1,4 +1,4 @@
-"""Rows of Spark's state as the columnar state of tumbling windows: totals, and limbs of exact sums."""
+"""Rows of Spark's state as the columnar state of windows: totals, and limbs of exact sums."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.aggregates.contract import Agg
-from rheos.core.errors import ConfigurationError, InputError
+from rheos.core.errors import ConfigurationError
 from rheos.core.operators.contract import PortType
 from rheos.core.operators.window.aggregate_tables import Tables
-from rheos.core.operators.window.contract import FixedWindows
+from rheos.core.operators.window.contract import FixedWindows, Ints
 from rheos.core.operators.window.exact_limbs import BIN, COLUMN, carried, limbs_of_values
 from rheos.core.operators.window.frames import KEY, KEY_GROUP, key_names
+from rheos.core.operators.window.sessions import SessionWindows
 from rheos.core.operators.window.totals_table import TotalsTable
-from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.protocol.polars_frames import arrow_table
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.state.key_groups import groups_of_columns
 from rheos.ops.migration.buffers import Buffer, whole_sums
 from rheos.ops.migration.running_encoder import null_key
+from rheos.ops.migration.window_panes import panes_of_windows
 from rheos.runtimes.state_tables.key_columns import KeyColumns
 from rheos.runtimes.state_tables.state_layout import arrow_type
 
@@ -38,7 +39,7 @@ class WindowEncoder:
 
     port: PortType
     aggregates: Mapping[str, Agg]
-    windows: FixedWindows
+    windows: FixedWindows | SessionWindows
     shape: StateShape
     buffers: Mapping[str, Buffer]
     max_parallelism: int
@@ -76,19 +77,16 @@ class WindowEncoder:
 
     def _panes(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
         starts, ends = rows.column(START).to_numpy(), rows.column(END).to_numpy()
-        if rows.num_rows == 0:
-            return {name: pa.array([], pa.int64()) for name in self.windows.pane}
-        assigned = self.windows.assign(starts, None, 0, MIN_TIMESTAMP_MS)
-        panes = [np.broadcast_to(values, starts.shape) for values in assigned.panes]
-        bad = (panes[0] != starts) | (self.windows.pane_end(panes[0]) != ends)
-        if bad.any():
-            at = int(bad.argmax())
-            raise InputError(
-                f"the checkpoint has a window from {starts[at]} to {ends[at]} ms since the epoch, but "
-                f"the job declares {self.windows}",
-                hint="declare the window of the query, with its offset",
-            )
+        panes = panes_of_windows(self.windows, starts, ends, self._row_counts(rows))
         return {name: pa.array(of) for name, of in zip(self.windows.pane, panes, strict=True)}
+
+    def _row_counts(self, rows: pa.RecordBatch) -> Ints | None:
+        """Return the number of rows in each window; None if no aggregate counts them."""
+        for name, agg in self.aggregates.items():
+            if agg.kind == "count" and agg.column is None:
+                counts: Ints = self.buffers[name].counts(rows).to_numpy()
+                return counts
+        return None
 
     def _totals(self, rows: pa.RecordBatch) -> tuple[dict[str, pa.Array], list[pl.Series]]:
         """Return the columns of the totals, and the limbs of exact sums."""
