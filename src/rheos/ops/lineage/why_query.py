@@ -22,6 +22,7 @@ from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.elements import visible
 from rheos.core.protocol.ids import JobId
+from rheos.core.protocol.moments import parsed_moment
 from rheos.ops.control.started_program import StartedProgram
 from rheos.ops.forks.input import CheckpointInput, state_of
 from rheos.ops.forks.job_program import (
@@ -277,7 +278,7 @@ def column_value(columns: pa.Schema, name: str, value: Any, owner: str, site: Si
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         pass
     try:
-        return pa.scalar(value).cast(kind).as_py()
+        return _typed(value, kind).cast(kind).as_py()
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ConfigurationError(
             f"{site}: {value!r} is not a value of the column {name!r} of {owner}, which is {kind}",
@@ -285,6 +286,13 @@ def column_value(columns: pa.Schema, name: str, value: Any, owner: str, site: Si
             if pa.types.is_timestamp(kind)
             else "write the value as JSON",
         ) from error
+
+
+def _typed(value: Any, kind: pa.DataType) -> pa.Scalar:
+    """Return the value in a type from which it can be cast. Arrow parses only as many decimals of a
+    second as the type has."""
+    is_time = pa.types.is_timestamp(kind) and isinstance(value, str)
+    return pa.scalar(parsed_moment(value) if is_time else value)
 
 
 # --- the answer ---------------------------------------------------------------------------------------
