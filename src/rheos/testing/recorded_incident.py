@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any
+from typing import Any, assert_never
 
 from rheos.core.errors import ConfigurationError
 from rheos.core.graph.nodes import MAIN
@@ -17,13 +17,21 @@ from rheos.core.protocol.shown_rows import rows_values
 from rheos.ops.control.started_program import StartedProgram
 from rheos.ops.debugging.debugging import Debugged
 from rheos.ops.debugging.deliveries import Delivery, Rows, WatermarkAdvance
-from rheos.ops.debugging.incident import EmittedRow, Incident, RaisedError, Symptom, incident_of
+from rheos.ops.debugging.incident import (
+    EmittedRow,
+    Incident,
+    RaisedError,
+    Symptom,
+    incident_of,
+    row_watermark_ms,
+)
 from rheos.ops.debugging.program_part import KeyPart, ProgramPart
 from rheos.ops.debugging.sink_path import SinkPath
 from rheos.ops.forks.job_program import working_as
 from rheos.ops.lineage.answer import WayStep
 from rheos.ops.lineage.traced_run import TracedRun
 from rheos.ops.lineage.why_query import TracedAnswer, WhyQuestion, column_value, traced_answers
+from rheos.testing.related_rows import NeededRows
 
 
 @dataclass(frozen=True)
@@ -173,7 +181,11 @@ def _key_text(step: WayStep) -> str:
 
 
 def source_deliveries(
-    run: TracedRun, path: SinkPath, until: int, only: Collection[int] | None = None
+    run: TracedRun,
+    path: SinkPath,
+    until: int,
+    only: Collection[int] | None = None,
+    needed: NeededRows | None = None,
 ) -> Sequence[Delivery]:
     """Return what the sources had emitted when a row arrived, and the event time that all of them had
     reached.
@@ -183,17 +195,19 @@ def source_deliveries(
         path: The way from the sources.
         until: Number of the row.
         only: Numbers of the rows to return; None: all.
+        needed: What a search for fewer rows must keep.
     """
     ledger = run.ledger
     ports = {run.operators[source.id]: port for port, source in enumerate(path.sources)}
     timed = [place for place, port in ports.items() if TS in path.inputs[port].schema.names]
     chosen = None if only is None else frozenset(only)
+    staying = frozenset[int]() if needed is None else needed.rows
     numbers = [
         number for number, row in enumerate(ledger.rows) if row.place in ports and row.tag == MAIN
     ]
     after = next((number for number in numbers if number > until), len(ledger.rows))
     events: list[tuple[int, int, Delivery]] = [
-        (number, 1, Rows(ports[row.place], row.batch.slice(row.at, 1), False))
+        (number, 1, Rows(ports[row.place], row.batch.slice(row.at, 1), False, number in staying))
         for number in numbers
         for row in [ledger.rows[number]]
         if number < after and (chosen is None or number in chosen)
@@ -205,10 +219,14 @@ def source_deliveries(
             active = [ms for ms in reached.values() if ms is not None]
             if active and min(active) > MIN_TIMESTAMP_MS:
                 events.append((time.before, 0, WatermarkAdvance(min(active))))
-    return list(_rising(each for _, _, each in sorted(events, key=itemgetter(0, 1))))
+    found = [each for _, _, each in sorted(events, key=itemgetter(0, 1))]
+    if needed is None:
+        return list(_rising(found))
+    ports_in_time = {ports[place] for place in timed}
+    return list(_with_needed_watermarks(list(_rising(_as_rows_see(found, ports_in_time))), needed))
 
 
-def _rising(deliveries: Iterator[Delivery]) -> Iterator[Delivery]:
+def _rising(deliveries: Iterable[Delivery]) -> Iterator[Delivery]:
     """Yield the rows, and before each row the last watermark, if it is a new one."""
     reached_ms, last = MIN_TIMESTAMP_MS, None
     for each in deliveries:
@@ -222,3 +240,47 @@ def _rising(deliveries: Iterator[Delivery]) -> Iterator[Delivery]:
         yield each
     if last is not None:
         yield last
+
+
+def _with_needed_watermarks(deliveries: Sequence[Delivery], needed: NeededRows) -> Iterator[Delivery]:
+    """Yield the deliveries, and mark the watermarks that stay: the last one, and those that may make a
+    later row late."""
+    found: list[Delivery] = []
+    earliest_ms: int | None = None
+    """Lowest event time of the staying rows that follow."""
+    is_last = True
+    for each in reversed(deliveries):
+        match each:
+            case WatermarkAdvance(watermark_ms):
+                makes_late = earliest_ms is not None and earliest_ms < watermark_ms
+                found.append(replace(each, stays=is_last or makes_late or needed.watermarks))
+                is_last = False
+            case Rows(batch=batch):
+                if each.stays and TS in batch.schema.names:
+                    at_ms = int(batch.column(TS)[0].as_py())
+                    earliest_ms = at_ms if earliest_ms is None else min(earliest_ms, at_ms)
+                found.append(each)
+            case _:
+                assert_never(each)
+    yield from reversed(found)
+
+
+def _as_rows_see(deliveries: Sequence[Delivery], timed: Collection[int]) -> Iterator[Delivery]:
+    """Yield the deliveries, and before each row the advance to the lowest watermark that it and the
+    following rows of each source see. A source reads several rows before it reports its event time.
+
+    Args:
+        deliveries: The deliveries.
+        timed: Ports of the sources with event time.
+    """
+    found: list[Delivery] = []
+    lowest_ms: dict[int, int] = {}
+    """Lowest watermark that a following row sees, by port."""
+    for each in reversed(deliveries):
+        found.append(each)
+        if isinstance(each, Rows) and each.port in timed:
+            seen_ms = row_watermark_ms(each.batch)
+            lowest_ms[each.port] = min(seen_ms, lowest_ms.get(each.port, seen_ms))
+            if len(lowest_ms) == len(timed):
+                found.append(WatermarkAdvance(min(lowest_ms.values())))
+    yield from reversed(found)

@@ -36,6 +36,8 @@ class Rows:
     batch: Batch
     in_flight: bool
     """Whether they were in flight when the checkpoint was taken."""
+    stays: bool = field(default=False, compare=False)
+    """Whether a search for fewer rows keeps them."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class WatermarkAdvance:
     """A new watermark of the operator."""
 
     watermark_ms: int
+    stays: bool = field(default=False, compare=False)
+    """Whether a search for fewer watermarks keeps it."""
 
 
 Delivery: TypeAlias = Rows | WatermarkAdvance

@@ -6,8 +6,9 @@ It runs again in this process, without the job, its sources and its checkpoints.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias, assert_never
 
@@ -61,6 +62,21 @@ class MissingRow:
 
     row: Mapping[str, Any]
     """All columns of its main output."""
+    identity: Sequence[str]
+    """Columns that tell which rows are emitted in its place: those that agree with it in all of these.
+    """
+    in_place: Sequence[str] = ()
+    """The rows that are emitted in its place, as strings in ascending order."""
+
+    def emitted_in_place(self, results: Iterable[DeliveryResult]) -> Sequence[str]:
+        """Return the rows that a run emits in its place, as strings in ascending order."""
+        wanted = repr([self.row[name] for name in self.identity])
+        return sorted(
+            repr(dict(given.row))
+            for result in results
+            for given in result.rows
+            if not given.output and repr([given.row[name] for name in self.identity]) == wanted
+        )
 
 
 Symptom: TypeAlias = RaisedError | EmittedRow | MissingRow
@@ -104,8 +120,12 @@ class Incident:
     def shows(self) -> bool:
         """Return whether the symptom occurs."""
         match self.symptom:
-            case MissingRow(row):
-                return not replace(self, symptom=EmittedRow(row, "")).shows()
+            case MissingRow() as missing:
+                results = list(self.run())
+                if any(each.error is not None for each in results):
+                    return False
+                emitted = missing.emitted_in_place(results)
+                return emitted == missing.in_place and repr(dict(missing.row)) not in emitted
             case RaisedError() | EmittedRow():
                 return any(map(self.is_shown_by, self.run()))
             case _:
@@ -142,15 +162,10 @@ def smallest(
         stateless: Whether it must begin without state if that shows the symptom, too.
 
     Returns:
-        Each of its rows is needed, unless time was up. It begins without state if a reader can then
-        still survey the rows. Where possible, a row sees the watermark that the operator has reached.
-        All rows remain if a row is missing: without them it is missing, too.
+        Each of its rows is needed or has to stay, unless time was up. It begins without state if a
+        reader can then still survey the rows. Where possible, a row sees the watermark that the
+        operator has reached.
     """
-    if isinstance(incident.symptom, MissingRow):
-        other = replace(
-            incident, deliveries=tuple(_seeing_the_operators_watermark(incident.deliveries))
-        )
-        return other if repr(list(other.run())) == repr(list(incident.run())) else incident
     without_state = replace(incident, part=incident.part.stateless())
     if not incident.part.has_state:
         return _few(without_state, is_over)
@@ -165,16 +180,41 @@ def _few(incident: Incident, is_over: Callable[[], bool]) -> Incident:
     def simple(some: Sequence[Delivery]) -> Incident:
         return replace(incident, deliveries=tuple(_seeing_the_operators_watermark(some)))
 
-    kept = minimised(
+    kept = _fewest(
         incident.deliveries, lambda some: replace(incident, deliveries=tuple(some)).shows(), is_over
     )
+    last = list(_last_advances(kept))
+    if len(last) < len(kept) and replace(incident, deliveries=tuple(last)).shows():
+        kept = last
     if simple(kept).shows():
         return simple(kept)
     # A reader understands watermarks that advance more easily than rows of a slower split.
     risen = list(_advancing_to_each_row(kept))
     if simple(risen).shows():
-        return simple(minimised(risen, lambda some: simple(some).shows(), is_over))
+        return simple(_fewest(risen, lambda some: simple(some).shows(), is_over))
     return replace(incident, deliveries=tuple(kept))
+
+
+def _fewest(
+    deliveries: Sequence[Delivery],
+    shows: Callable[[Sequence[Delivery]], bool],
+    is_over: Callable[[], bool],
+) -> list[Delivery]:
+    """Return the deliveries that stay, and as few of the others as possible."""
+
+    def with_staying(some: Sequence[int]) -> list[Delivery]:
+        chosen = frozenset(some)
+        return [each for at, each in enumerate(deliveries) if each.stays or at in chosen]
+
+    others = [at for at, each in enumerate(deliveries) if not each.stays]
+    return with_staying(minimised(others, lambda some: shows(with_staying(some)), is_over))
+
+
+def _last_advances(deliveries: Sequence[Delivery]) -> Iterator[Delivery]:
+    """Yield the deliveries; of several watermarks in a row, only the last one."""
+    for delivery, after in zip_longest(deliveries, deliveries[1:]):
+        if not (isinstance(delivery, WatermarkAdvance) and isinstance(after, WatermarkAdvance)):
+            yield delivery
 
 
 def row_watermark_ms(rows: Batch) -> int:
@@ -197,7 +237,8 @@ def with_watermark(rows: Batch, watermark_ms: int) -> Batch:
 def _of_one_split(delivery: Delivery) -> Delivery:
     if isinstance(delivery, WatermarkAdvance):
         return delivery
-    return Rows(delivery.port, with_watermark(delivery.batch, row_watermark_ms(delivery.batch)), False)
+    batch = with_watermark(delivery.batch, row_watermark_ms(delivery.batch))
+    return replace(delivery, batch=batch, in_flight=False)
 
 
 def _advancing_to_each_row(deliveries: Sequence[Delivery]) -> Iterator[Delivery]:
