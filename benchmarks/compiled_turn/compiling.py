@@ -26,6 +26,7 @@ MODULES = (
     "core/state/key_index",
     "core/state/word_index",
     "core/task/barriers",
+    "core/task/batch_cost",
     "core/task/batch_time",
     "core/task/chain",
     "core/task/checkpoints",

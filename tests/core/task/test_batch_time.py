@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import accumulate
+from random import Random
+from statistics import median
 
 import pyarrow as pa
 import pytest
@@ -15,7 +17,8 @@ from rheos.api.streams import DataStream
 from rheos.connectors.generator import generator
 from rheos.core.metrics import declarations as f
 from rheos.core.protocol.ports import ThreadTime
-from rheos.core.task.batch_time import BatchTime, IntakeCounts
+from rheos.core.task.batch_cost import IntakeCounts
+from rheos.core.task.batch_time import BatchTime
 from rheos.core.task.config import TaskConfig
 from rheos.core.task.core_waits import CoreWaits
 from rheos.core.task.pace import OBSERVE_EVERY_US
@@ -94,6 +97,43 @@ def test_the_time_of_a_batch_is_close_to_its_limit(batch_us: float, row_us: floa
     cost_us = row_us + batch_us / rows
     assert rows == MOST_ROWS or 2 * rows * cost_us >= 0.8 * BATCH_US - 1
     assert {slot.run() for _ in range(50)} == {rows}, "BT3"
+
+
+@given(st.floats(0, 200_000), COSTS)
+def test_a_fixed_cost_does_not_make_batches_small(batch_us: float, row_us: float) -> None:
+    rows = Slot(batch_us, row_us).run(200)
+    most_us = max(BATCH_US - batch_us, 2 * batch_us)
+    assert rows == 1 or rows * row_us <= most_us * 1.01
+    assert rows == MOST_ROWS or 2 * rows * row_us >= 0.79 * most_us - 10
+
+
+def test_a_fixed_cost_that_grows_is_noticed() -> None:
+    slot = Slot(100, 1.0)
+    rows = slot.run(100)
+    for _ in range(40):
+        slot.batch_us += 1_000
+        slot.run(25)
+    assert rows == 8_192
+    assert slot.run(100) == MOST_ROWS
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pauses_do_not_hide_the_fixed_cost(seed: int) -> None:
+    pauses = Random(seed)
+    slot = Slot(20_000, 1.0)
+    sizes = [slot.run(slower=1 + pauses.expovariate(1.0)) for _ in range(400)]
+    assert median(sizes[100:]) >= 8_192
+
+
+def test_a_chain_behind_a_filter_does_not_hold_the_size() -> None:
+    controller = BatchTime(2, MOST_ROWS, 2)
+    first, second = IntakeCounts(0, 0, 0), IntakeCounts(0, 0, 0)
+    for _ in range(100):
+        rows, kept = controller.rows, controller.rows // 15
+        first = IntakeCounts(first.rows + rows, first.batches + 1, first.busy_us + rows // 5)
+        second = IntakeCounts(second.rows + kept, second.batches + 1, second.busy_us + 300 + 2 * kept)
+        controller.observe([first, second])
+    assert controller.rows == MOST_ROWS, "Its batches take 2.5 ms."
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**7), st.integers(1, 10**4), st.integers(0, 10**7))))

@@ -14,7 +14,8 @@ from rheos.core.metrics import declarations as f
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ports import Clock, ThreadTimes
 from rheos.core.protocol.readings import Reading
-from rheos.core.task.batch_time import BatchTime, IntakeCounts
+from rheos.core.task.batch_cost import IntakeCounts
+from rheos.core.task.batch_time import BatchTime
 from rheos.core.task.chain import ChainRunner
 from rheos.core.task.config import TaskConfig
 from rheos.core.task.core_waits import CoreWaits
