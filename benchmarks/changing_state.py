@@ -5,8 +5,8 @@ usage: python -m benchmarks.changing_state [--mb N] [--shares N ...] [--interval
 The state is that of one slot. In each round a share of the keys changes, and a checkpoint writes the
 changes into files of a local store. The chain of parts decides when it writes all keys again: the cost
 is the mean of the checkpoints of a chain. The cost at an interval is the processor time of a checkpoint
-as a share of that of one core. It contains the synchronous part, for which processing stops, and the
-writes. Kinds of state:
+as a share of that of one core. It contains the synchronous parts, for which processing stops, and the
+writes in other threads. Time for which processing stops is elapsed time. Kinds of state:
 
     sums       the running count and sum of integer keys, in arrays: 24 bytes a key
     values     a value of 1,000 bytes a key of a Python function, in memory
@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -34,7 +35,7 @@ from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.core.protocol.snapshots import Snapshot
 from rheos.core.state.format import encode
-from rheos.runtimes.host.io import InlineIo
+from rheos.runtimes.host.io import ThreadedIo
 from rheos.runtimes.host.memory_tuning import freed_memory_kept
 from rheos.runtimes.host.stores import LocalStore
 
@@ -56,39 +57,49 @@ class State(Protocol):
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of one checkpoint: processor times in seconds, and bytes written."""
+    """Cost of one checkpoint, in seconds, and bytes written."""
 
     held_s: float
-    written_s: float
+    """Elapsed time for which processing stops."""
+    processor_s: float
     written_bytes: int
 
 
 class Checkpoints:
     """Writes the checkpoints of one state into a store, and deletes files that no chain needs."""
 
-    def __init__(self, store: LocalStore, thread: ThreadPoolExecutor, state: State) -> None:
+    def __init__(self, store: LocalStore, state: State) -> None:
         self._store = store
-        self._thread = thread
         self._state = state
-        self._writer = SnapshotWriter(JobId("job"), Attempt(1), 0, store, InlineIo(), encode)
+        self._woken = threading.Event()
+        self._io = ThreadedIo(1, self._woken.set)
+        self._writer = SnapshotWriter(JobId("job"), Attempt(1), 0, store, self._io, encode)
         self._paths: set[str] = set()
         self._number = 0
 
     def take(self) -> Cost:
         self._number += 1
-        began = time.process_time()
+        began, held = time.process_time(), time.perf_counter()
         snapshot = self._state.take()
-        held = time.process_time()
-        pending = self._thread.submit(
-            self._writer.begin, CheckpointId(self._number), [(OPERATOR, snapshot)]
-        ).result()
-        written = time.process_time()
+        pending = self._writer.begin(CheckpointId(self._number), [(OPERATOR, snapshot)])
+        done = pending.done()
+        held_s = time.perf_counter() - held
+        while not done:
+            self._woken.wait()
+            self._woken.clear()
+            held = time.perf_counter()
+            done = pending.done()
+            held_s += time.perf_counter() - held
+        processor_s = time.process_time() - began
         assert not pending.failures()
         paths = {handle.path for handle in pending.handles() if handle.path}
         for path in self._paths - paths:
             self._store.delete(path)
         self._paths = paths
-        return Cost(held - began, written - held, pending.written_bytes())
+        return Cost(held_s, processor_s, pending.written_bytes())
+
+    def close(self) -> None:
+        self._io.close()
 
 
 def floor_s(store: LocalStore, size_bytes: int) -> float:
@@ -125,23 +136,23 @@ def main() -> None:
     intervals = " | ".join(f"{interval} s" for interval in given.intervals)
     print(f"| state | changed | MB written | held up, ms | floor, ms | processor, ms | {intervals} |")
     print("|---|---:|---:|---:|---:|---:|" + "---:|" * len(given.intervals))
-    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(1) as thread, freed_memory_kept():
+    with tempfile.TemporaryDirectory() as name, freed_memory_kept():
         store = LocalStore(str(Path(name, "store")))
         for kind, (fill, keys) in states(given.mb, given.kinds, Path(name)).items():
             state = fill()
-            checkpoints = Checkpoints(store, thread, state)
-            checkpoints.take()
-            for share in given.shares:
-                # A chain is as long as its changes add up to all keys.
-                length = min(100 // share, 10)
-                rounds = []
-                for _ in range(given.rounds):
-                    costs = []
-                    for _ in range(length):
-                        state.change_some(keys * share // 100)
-                        costs.append(checkpoints.take())
-                    rounds.append(costs)
-                print(_line(kind, share, rounds, store, given.intervals), flush=True)
+            with closing(Checkpoints(store, state)) as checkpoints:
+                checkpoints.take()
+                for share in given.shares:
+                    # A chain is as long as its changes add up to all keys.
+                    length = min(100 // share, 10)
+                    rounds = []
+                    for _ in range(given.rounds):
+                        costs = []
+                        for _ in range(length):
+                            state.change_some(keys * share // 100)
+                            costs.append(checkpoints.take())
+                        rounds.append(costs)
+                    print(_line(kind, share, rounds, store, given.intervals), flush=True)
 
 
 def _line(
@@ -155,7 +166,7 @@ def _line(
         return "too few rounds" if interval is None else interval.text(form)
 
     size = means(lambda cost: cost.written_bytes)
-    total_s = means(lambda cost: cost.held_s + cost.written_s)
+    total_s = means(lambda cost: cost.processor_s)
     floors = [floor_s(store, int(bytes_)) for bytes_ in size]
     cells = [
         kind,

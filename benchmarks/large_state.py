@@ -144,7 +144,8 @@ def measure(given: argparse.Namespace, folder: Path) -> None:
         target = folder / f"checkpoint {number}"
         target.mkdir()
         new = 0
-        for file in snapshot.files:
+        files = [] if snapshot.files is None else snapshot.files.complete()
+        for file in files:
             data = file.read()
             (target / file.name).write_bytes(data)
             new += 0 if file.name in seen else len(data)
@@ -154,7 +155,7 @@ def measure(given: argparse.Namespace, folder: Path) -> None:
             new += table.nbytes if isinstance(table, pa.Table) else 0
         if snapshot.release is not None:
             snapshot.release()
-        whole = sum(seen[file.name] for file in snapshot.files) or new
+        whole = sum(seen[file.name] for file in files) or new
         line(
             f"checkpoint {number + 1}",
             f"{sync * 1000:.0f} ms synchronous",

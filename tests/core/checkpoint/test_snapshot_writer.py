@@ -14,7 +14,14 @@ import pytest
 from rheos.core.checkpoint.snapshot_writer import INLINE_BYTES, PendingSnapshot, SnapshotWriter
 from rheos.core.errors import CheckpointError, UserFunctionError
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotFile, SnapshotPart, StateKind
+from rheos.core.protocol.snapshots import (
+    PartMode,
+    Snapshot,
+    SnapshotFile,
+    SnapshotFiles,
+    SnapshotPart,
+    StateKind,
+)
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
 
@@ -49,9 +56,16 @@ class Subtask:
             CheckpointId(checkpoint), [(OperatorId(operator), Snapshot(list(parts)))]
         )
 
-    def texts(self, pending: PendingSnapshot) -> list[str]:
+    def finish(self, *pending: PendingSnapshot) -> None:
+        """Prepare the sets of files, and write everything."""
         self.io.run_due()
-        assert pending.done()
+        for each in pending:
+            each.done()
+        self.io.run_due()
+        assert all(each.done() for each in pending)
+
+    def texts(self, pending: PendingSnapshot) -> list[str]:
+        self.finish(pending)
         assert pending.failures() == []
         return [
             (self.store.get(handle.path) if handle.path else handle.inline).decode()
@@ -228,9 +242,16 @@ class Files:
         self.read: list[str] = []
         self.released: list[int] = []
         self.broken: set[str] = set()
+        self.prepared: list[int] = []
 
     def snapshot(self, number: int, *names: str) -> Snapshot:
-        files = [SnapshotFile("db", name, partial(self._read, name)) for name in names]
+        def complete() -> list[SnapshotFile]:
+            assert number in self.prepared
+            if "set" in self.broken:
+                raise OSError("no link")
+            return [SnapshotFile(name, partial(self._read, name)) for name in names]
+
+        files = SnapshotFiles("db", lambda: self.prepared.append(number), complete)
         return Snapshot(files=files, release=lambda: self.released.append(number))
 
     def _read(self, name: str) -> bytes:
@@ -267,9 +288,10 @@ def test_a_file_is_written_once_and_referred_to_from_then_on() -> None:
 
 def test_large_files_keep_their_name() -> None:
     subtask, name = Subtask(), "1-1-000007.sst"
-    given = Snapshot(files=[SnapshotFile("db", name, lambda: b"x" * 20_000)])
+    file = SnapshotFile(name, lambda: b"x" * 20_000)
+    given = Snapshot(files=SnapshotFiles("db", lambda: None, lambda: [file]))
     pending = begin_files(subtask, 5, given)
-    subtask.io.run_due()
+    subtask.finish(pending)
     assert [handle.path for handle in pending.handles()] == [f"job/state/2/5/count/1-db-{name}"]
 
 
@@ -279,7 +301,7 @@ def test_running_writes_are_awaited_and_failed_ones_retried() -> None:
     first = begin_files(subtask, 1, files.snapshot(1, "a", "b"))
     second = begin_files(subtask, 2, files.snapshot(2, "a", "b"))
     assert not second.done()
-    subtask.io.run_due()
+    subtask.finish(second)
     for pending in (first, second):
         [failure] = pending.failures()
         assert "state 'db' could not be written: OSError: gone" in str(failure.error)
@@ -289,10 +311,32 @@ def test_running_writes_are_awaited_and_failed_ones_retried() -> None:
     assert sorted(files.released) == [1, 2, 3]
 
 
+def test_a_set_that_cannot_be_listed_fails_and_the_next_one_is_written() -> None:
+    subtask, files = Subtask(), Files()
+    files.broken.add("set")
+    failed = begin_files(subtask, 1, files.snapshot(1, "a"))
+    subtask.finish(failed)
+    [failure] = failed.failures()
+    assert "state 'db' could not be written: OSError: no link" in str(failure.error)
+    files.broken.clear()
+    assert subtask.texts(begin_files(subtask, 2, files.snapshot(2, "a"))) == ["a"]
+    assert (files.read, files.released) == (["a"], [1, 2])
+
+
+def test_a_checkpoint_that_nobody_polls_does_not_delay_the_next() -> None:
+    """Check this with an aborted checkpoint: its files are listed before those of the next one."""
+    subtask, files = Subtask(), Files()
+    begin_files(subtask, 1, files.snapshot(1, "a", "b"))
+    second = begin_files(subtask, 2, files.snapshot(2, "b", "c"))
+    assert sorted(subtask.texts(second)) == ["b", "c"]
+    assert files.read == ["a", "b", "c"]
+    assert second.written_bytes() == 1
+
+
 def test_files_of_the_restored_checkpoint_are_not_written_again() -> None:
     before, files = Subtask(), Files()
     pending = begin_files(before, 1, files.snapshot(1, "a", "b"))
-    before.io.run_due()
+    before.finish(pending)
     chain = before.begin(2, part("full"))
     before.io.run_due()
 

@@ -76,7 +76,8 @@ class Restored(RestoredState):
 def files_of(op: RunningOperator) -> Files:
     snapshot = op.snapshot(CheckpointId(1))
     assert not snapshot.parts
-    files = {file.name: file.read() for file in snapshot.files}
+    assert snapshot.files is not None
+    files = {file.name: file.read() for file in snapshot.files.complete()}
     assert snapshot.release is not None
     snapshot.release()
     return files

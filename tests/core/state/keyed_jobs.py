@@ -172,7 +172,9 @@ class Job:
         return Written(self._entry(handles), store, sum(handle.size_bytes for handle in handles))
 
     def _written(self, pending: Sequence[PendingSnapshot], store: MemoryStore) -> Written:
-        assert [failure for written in pending for failure in written.failures()] == []
+        for written in pending:
+            for failure in written.failures():
+                raise failure.error
         handles = [handle for written in pending for handle in written.handles()]
         return Written(self._entry(handles), store, sum(written.written_bytes() for written in pending))
 

@@ -12,6 +12,7 @@ import pytest
 
 from rheos.core.errors import CheckpointError, ConfigurationError, StateError
 from rheos.core.graph.state import ListState, MapState, ValueState
+from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import PartMode
 from rheos.core.state.memory import MemoryBackend
 from rheos.core.state.rocksdb.backend import RocksDbBackend
@@ -19,6 +20,7 @@ from rheos.core.state.rocksdb.database import failure
 from rheos.core.state.rocksdb.layout import EntryForm, join, split
 from rheos.core.state.scope import KeyScope
 from rheos.core.state.timers import TIMERS
+from rheos.runtimes.simulated.io import SimIo
 from tests.core.state.keyed_jobs import GROUPS, MEMORY, OPERATOR, ROCKSDB, USERS, Job, declared
 
 MIB = 1 << 20
@@ -62,6 +64,41 @@ def test_after_a_restore_only_changes_are_written(
     assert job["user 0"].text.value == "changed"
     assert len(job["user 1"].text.value) == 400
     assert again.written_bytes < share * whole.written_bytes
+    job.close()
+
+
+def test_a_checkpoint_has_the_state_at_its_barrier(tmp_path: Path) -> None:
+    """Check CP20: the database is written to after the barrier, before the files are prepared."""
+    states = declared(n=ValueState(int), log=ListState(int))
+    job = Job(tmp_path, states, ROCKSDB)
+    [task], [writer] = job.subtasks, job.writers
+    io = SimIo(lambda: 0, lambda: 0)
+    writer._io = io
+    for i in range(50):
+        job[f"user {i}"].n.value = i
+        job[f"user {i}"].log.append(i)
+    backend: Any = task.backend
+    first = writer.begin(CheckpointId(1), [(OPERATOR, backend.snapshot())])
+    for i in range(50):
+        job[f"user {i}"].n.value = -1
+        job[f"user {i}"].log.append(-1)
+    backend._flush()
+    abandoned = backend.snapshot()
+    abandoned.release()
+    job["user 1"].log.append(-2)
+    second = writer.begin(CheckpointId(2), [(OPERATOR, backend.snapshot())])
+    for pending in (first, second):
+        io.run_due()
+        pending.done()
+    io.run_due()
+    at_first, at_second = job._written([first], job.store), job._written([second], job.store)
+    assert sorted(path.name for path in (tmp_path / "1-0").iterdir()) == ["db"]
+    job.start(at_first)
+    assert [job[f"user {i}"].n.value for i in range(50)] == list(range(50))
+    assert [list(job[f"user {i}"].log) for i in range(50)] == [[i] for i in range(50)]
+    job.start(at_second)
+    assert {job[f"user {i}"].n.value for i in range(50)} == {-1}
+    assert list(job["user 1"].log) == [1, -1, -2]
     job.close()
 
 

@@ -56,14 +56,16 @@ class Stored:
         batch.put(range_start(state, number) + b"key", b"%d of %d" % (number, subtask) * 100)
         database.write(batch)
         handles = []
-        for file in sets.snapshot(database).files:
+        files = sets.snapshot(database).files
+        assert files is not None
+        for file in files.complete():
             path = f"{subtask}/{file.name}"
             self.files[path] = data = bytes(file.read())
             handles.append(
                 StateHandle(
                     operator=OperatorId("totals"),
                     subtask=subtask,
-                    state=file.state,
+                    state=files.state,
                     kind=StateKind.KEYED,
                     mode=PartMode.FILE,
                     size_bytes=len(data),

@@ -6,11 +6,13 @@ A state is stored in one of two forms, and every checkpoint refers to the whole 
   written. A failed write of a part invalidates all checkpoints until the next FULL part begins a new
   chain: the task informs the operator (`failures`), whose next snapshot is a full one;
 - as a *set* of FILEs, identified by name and never changed. Each name is written once; if that fails,
-  the next checkpoint that has the name writes it.
+  the next checkpoint that has the name writes it. The set is prepared on the I/O executor. Then the
+  mailbox, which polls the checkpoint, lists its files and submits the writes (CP20).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -28,6 +30,7 @@ from rheos.core.protocol.snapshots import (
     PartMode,
     Snapshot,
     SnapshotFile,
+    SnapshotFiles,
     SnapshotPart,
     StateHandle,
     StateKind,
@@ -66,14 +69,14 @@ class _Link:
         return None
 
 
-_Written: TypeAlias = dict[tuple[str, str], StateHandle | Exception]
-"""Result of the writes of files, by state and name."""
+_Written: TypeAlias = dict[str, StateHandle | Exception]
+"""Result of the writes of files, by name."""
 
 
 class _FileOfSet:
     """The completion of one file, among several that one piece of work writes."""
 
-    def __init__(self, written: Completion[_Written], file: tuple[str, str]) -> None:
+    def __init__(self, written: Completion[_Written], file: str) -> None:
         self._written = written
         self._file = file
 
@@ -87,18 +90,41 @@ class _FileOfSet:
         return [found]
 
 
+class _Unprepared:
+    """The completion of a set whose files could not be written or listed."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> list[StateHandle]:
+        raise self._error
+
+
 class PendingSnapshot:
     """The parts and files of a checkpoint that are being written. Completions of the executor wake the
     mailbox, which then polls this object."""
 
-    def __init__(self, checkpoint: CheckpointId, links: Sequence[_Link], new: Sequence[_Link]) -> None:
+    def __init__(self, checkpoint: CheckpointId, list_sets: Callable[[], None]) -> None:
+        """Create it. `list_sets` adds the files of sets that have been prepared since."""
         self.checkpoint = checkpoint
-        self._links = links
-        self._new = new
+        self.unlisted = 0
+        """Number of sets whose files are not listed yet."""
+        self._list_sets = list_sets
+        self._links: list[_Link] = []
+        self._new: list[_Link] = []
+
+    def add(self, links: Iterable[_Link], new: Iterable[_Link]) -> None:
+        """Add parts or files that belong to the checkpoint, and those of them that it writes."""
+        self._links += links
+        self._new += new
 
     def done(self) -> bool:
         """Return whether every part and file, including earlier ones, is written or has failed."""
-        return all(link.completion.done() for link in self._links)
+        self._list_sets()
+        return not self.unlisted and all(link.completion.done() for link in self._links)
 
     def failures(self) -> list[PartFailure]:
         """Return the failures of the finished writes. If there are any, decline the checkpoint."""
@@ -123,6 +149,17 @@ class PendingSnapshot:
         return sum(handle.size_bytes for link in self._new for handle in link.completion.result())
 
 
+@dataclass(frozen=True, slots=True)
+class _PreparedSet:
+    """A set of files whose last files are being written."""
+
+    pending: PendingSnapshot
+    operator: OperatorId
+    files: SnapshotFiles
+    release: Callable[[], None] | None
+    prepared: Completion[None]
+
+
 class SnapshotWriter:
     """Writes the snapshots of one subtask in one attempt."""
 
@@ -144,7 +181,10 @@ class SnapshotWriter:
         self._encode = encode
         self._inline_bytes = inline_bytes
         self._chains: dict[tuple[OperatorId, str], list[_Link]] = {}
-        self._files: dict[tuple[OperatorId, str, str], _Link] = {}
+        self._files: dict[tuple[OperatorId, str], dict[str, _Link]] = {}
+        """Files of the newest listed sets, by operator and state, and by name."""
+        self._unlisted: deque[_PreparedSet] = deque()
+        """Sets that are being prepared, in the order of their snapshots."""
 
     def adopt(self, handles: Iterable[StateHandle], chains: Chains = MappingProxyType({})) -> None:
         """Reuse the files of the checkpoint that the attempt starts from, which are already written.
@@ -160,15 +200,16 @@ class SnapshotWriter:
             if handle.mode is PartMode.FILE:
                 own = msgspec.structs.replace(handle, subtask=self._subtask)
                 link = _Link(handle.operator, handle.state, Immediate([own]))
-                self._files[handle.operator, handle.state, handle.file] = link
+                self._files.setdefault((handle.operator, handle.state), {})[handle.file] = link
 
     def begin(
         self, checkpoint: CheckpointId, snapshots: Sequence[tuple[OperatorId, Snapshot]]
     ) -> PendingSnapshot:
         """Submit the writes. Each snapshot is the whole state: omitted states no longer exist."""
         chains: dict[tuple[OperatorId, str], list[_Link]] = {}
-        files: dict[tuple[OperatorId, str, str], _Link] = {}
+        stored: set[tuple[OperatorId, str]] = set()
         new: list[_Link] = []
+        pending = PendingSnapshot(checkpoint, self._list_sets)
         for operator, snapshot in snapshots:
             for part in snapshot.parts:
                 key = (operator, part.state)
@@ -181,11 +222,16 @@ class SnapshotWriter:
                 link = self._submit(operator, part, self._places(checkpoint, operator, part.state))
                 new.append(link)
                 chains[key] = [link] if part.mode is PartMode.FULL else [*before, link]
-            new += self._submit_files(checkpoint, operator, snapshot, files)
+            if snapshot.files is not None:
+                stored.add((operator, snapshot.files.state))
+                self._prepare_set(pending, operator, snapshot.files, snapshot.release)
+            elif snapshot.release is not None:
+                self._io.submit(snapshot.release)
         self._chains = chains
-        self._files = files
-        links = [link for chain in chains.values() for link in chain]
-        return PendingSnapshot(checkpoint, [*links, *files.values()], new)
+        self._files = {key: files for key, files in self._files.items() if key in stored}
+        pending.add([link for chain in chains.values() for link in chain], new)
+        self._list_sets()
+        return pending
 
     # --- parts ------------------------------------------------------------------------------------
 
@@ -246,58 +292,76 @@ class SnapshotWriter:
 
     # --- files ------------------------------------------------------------------------------------
 
-    def _submit_files(
+    def _prepare_set(
         self,
-        checkpoint: CheckpointId,
+        pending: PendingSnapshot,
         operator: OperatorId,
-        snapshot: Snapshot,
-        files: dict[tuple[OperatorId, str, str], _Link],
-    ) -> list[_Link]:
-        """Add the snapshot's files to `files`, and return those that are written now."""
-        missing: dict[tuple[str, str], SnapshotFile] = {}
-        for file in snapshot.files:
-            key = (operator, file.state, file.name)
-            assert key not in files, f"the file {file.name!r} exists twice"
-            known = self._files.get(key)
-            if known is None or (known.completion.done() and known.failed() is not None):
-                missing[file.state, file.name] = file
+        files: SnapshotFiles,
+        release: Callable[[], None] | None,
+    ) -> None:
+        prepared = self._io.submit(files.prepare)
+        self._unlisted.append(_PreparedSet(pending, operator, files, release, prepared))
+        pending.unlisted += 1
+
+    def _list_sets(self) -> None:
+        """List the files of prepared sets, and submit their writes. Sets follow each other in the order
+        of their snapshots, so that a later one refers to the files of an earlier one."""
+        while self._unlisted and self._unlisted[0].prepared.done():
+            prepared = self._unlisted.popleft()
+            prepared.pending.unlisted -= 1
+            try:
+                prepared.prepared.result()
+                files = prepared.files.complete()
+            except Exception as error:
+                if prepared.release is not None:
+                    self._io.submit(prepared.release)
+                failed = _Link(prepared.operator, prepared.files.state, _Unprepared(error))
+                prepared.pending.add([failed], [])
             else:
-                files[key] = known
-        release = snapshot.release
-        if not missing:
-            if release is not None:
-                self._io.submit(release)
-            return []
+                self._submit_files(prepared, files)
+
+    def _submit_files(self, prepared: _PreparedSet, files: Sequence[SnapshotFile]) -> None:
+        """Submit the writes of files that are not written yet, and add all to the checkpoint."""
+        operator, state, release = prepared.operator, prepared.files.state, prepared.release
+        checkpoint = prepared.pending.checkpoint
+        before = self._files.get((operator, state), {})
+        links: dict[str, _Link] = {}
+        missing: list[SnapshotFile] = []
+        for file in files:
+            known = before.get(file.name)
+            if known is None or (known.completion.done() and known.failed() is not None):
+                missing.append(file)
+            else:
+                links[file.name] = known
 
         def write() -> _Written:
             try:
                 return {
-                    key: self._write_file(checkpoint, operator, file) for key, file in missing.items()
+                    file.name: self._write_file(checkpoint, operator, state, file) for file in missing
                 }
             finally:
                 if release is not None:
                     release()
 
         written = self._io.submit(write)
-        new = []
-        for state, name in missing:
-            link = _Link(operator, state, _FileOfSet(written, (state, name)))
-            files[operator, state, name] = link
-            new.append(link)
-        return new
+        new = {file.name: _Link(operator, state, _FileOfSet(written, file.name)) for file in missing}
+        links |= new
+        assert len(links) == len(files), f"a file of {state!r} exists twice"
+        self._files[operator, state] = links
+        prepared.pending.add(links.values(), new.values())
 
     def _write_file(
-        self, checkpoint: CheckpointId, operator: OperatorId, file: SnapshotFile
+        self, checkpoint: CheckpointId, operator: OperatorId, state: str, file: SnapshotFile
     ) -> StateHandle | Exception:
         """Write a file. Return its handle or its error, so that other writes continue."""
         try:
             return self._put(
                 operator,
-                file.state,
+                state,
                 StateKind.KEYED,
                 PartMode.FILE,
                 file.read(),
-                self._places(checkpoint, operator, file.state)(file.name),
+                self._places(checkpoint, operator, state)(file.name),
                 file=file.name,
             )
         except Exception as error:

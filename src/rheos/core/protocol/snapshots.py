@@ -84,15 +84,27 @@ class SnapshotPart:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """One file of a state that is stored as a set of files (PartMode.FILE). KEYED.
+    """One file of a set. If the attempt has already written a file of this name, it does not read the
+    file again."""
 
-    If the attempt has already written a file of this name, it does not read the file again.
-    """
-
-    state: str
     name: str
     read: Callable[[], bytes]
     """Function that returns the content. It is called on the I/O executor, at most once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFiles:
+    """A state that is stored as a set of files (PartMode.FILE). KEYED.
+
+    The set is the state at the barrier. Its last files may be written while processing continues.
+    """
+
+    state: str
+    prepare: Callable[[], None]
+    """Function that writes the last files. It is called on the I/O executor, once."""
+    complete: Callable[[], list[SnapshotFile]]
+    """Function that returns the whole set. It is called in the mailbox, once, after `prepare`, and is
+    quick then."""
 
 
 class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,10 +209,10 @@ class Snapshot:
     """The state that an operator returns at a barrier."""
 
     parts: list[SnapshotPart] = field(default_factory=list)
-    files: list[SnapshotFile] = field(default_factory=list)
-    """Complete set of files of each state that is stored as files."""
+    files: SnapshotFiles | None = None
+    """State that is stored as a set of files; None if all state is in `parts`."""
     release: Callable[[], None] | None = None
     """Function that is called once, on the I/O executor, after all files of the snapshot are read or
-    abandoned."""
+    abandoned. If the snapshot is abandoned before it is written, its files are not prepared."""
     committables: list[bytes] = field(default_factory=list)
     """Staged output of a two-phase sink, to be committed once the checkpoint is in the log."""

@@ -1,5 +1,7 @@
 """One RocksDB database in a local folder: reads, scans, batches of writes, hard-linked checkpoints.
 
+Changes are written to table files in another thread, while the database is read (`BegunCheckpoint`).
+
 It has no write-ahead log: changes after the job's last checkpoint are replayed, not recovered. A
 database belongs to one subtask and is deleted with it.
 """
@@ -57,6 +59,7 @@ class Database:
         except Exception as error:
             self._fail(error)
         self._get = self._db.get
+        self._begun: BegunCheckpoint | None = None
 
     def get(self, key: bytes) -> bytes | None:
         try:
@@ -79,6 +82,7 @@ class Database:
     def write(self, batch: Batch) -> None:
         if batch.is_empty():
             return
+        self._complete_checkpoint()
         try:
             self._db.write(batch, self._write_options)
         except Exception as error:
@@ -126,16 +130,38 @@ class Database:
         return int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0)
 
     def delete_range(self, start: bytes, stop: bytes) -> None:
+        self._complete_checkpoint()
         try:
             self._db.delete_range(start, stop, self._write_options)
         except Exception as error:
             self._fail(error)
+
+    def flush(self) -> None:
+        """Write all changes to table files. May be called in any thread; other Python threads run while
+        it waits for the disk."""
+        try:
+            self._db.flush(True)
+        except Exception as error:
+            self._fail(error)
+
+    def begin_checkpoint(self, folder: str) -> BegunCheckpoint:
+        """Begin a checkpoint in a new folder. The previous one is completed first."""
+        self._complete_checkpoint()
+        self._begun = BegunCheckpoint(self, folder)
+        return self._begun
+
+    def _complete_checkpoint(self) -> None:
+        if self._begun is not None:
+            self._begun.complete()
+            self._begun = None
 
     def checkpoint(self, folder: str) -> list[str]:
         """Write all changes to disk, and link the files of the database into a new folder.
 
         Returns the names of the files that are needed to open it again.
         """
+        # Linking holds Python's lock. Without this call it would hold it during the writes, too.
+        self.flush()
         try:
             self._rocks.Checkpoint(self._db).create_checkpoint(folder)
         except Exception as error:
@@ -145,12 +171,68 @@ class Database:
         return sorted(name for name in names if name.endswith(TABLE_FILE) or is_manifest(name))
 
     def close(self) -> None:
-        """Close the database, and ignore errors of the disk, because it is not used any more."""
+        """Close the database, and ignore errors of the disk, because it is not used any more.
+
+        If another thread is flushing, the database is closed after that.
+        """
+        if self._begun is not None:
+            self._begun.abandon()
+            self._begun = None
         with contextlib.suppress(Exception):
             self._db.close()
 
     def _fail(self, error: Exception) -> NoReturn:
         raise failure(self.folder, error) from error
+
+
+class BegunCheckpoint:
+    """A checkpoint of a database whose last changes are being written to table files.
+
+    It has all writes before it began, and none after: the next write to the database completes it
+    first (CP20). The owner of the database calls `complete` and `names`; other threads may call
+    `prepare` and `abandon`.
+    """
+
+    def __init__(self, database: Database, folder: str) -> None:
+        self.folder = folder
+        self._database = database
+        self._names: list[str] | StateError | None = None
+        """Result; None before it is complete."""
+        self._abandoned = False
+
+    def prepare(self) -> None:
+        """Write the changes to table files, so that `complete` has only to link them."""
+        if self._names is None and not self._abandoned:
+            self._database.flush()
+
+    def complete(self) -> None:
+        """Link the files, unless this was done, or the checkpoint is abandoned. A failure is raised by
+        `names`."""
+        if self._names is not None or self._abandoned:
+            return
+        try:
+            self._names = self._database.checkpoint(self.folder)
+        except StateError as error:
+            self._names = error
+        self._remove_abandoned()
+
+    def names(self) -> list[str]:
+        """Complete the checkpoint, and return the names of the files that are needed to open it."""
+        self.complete()
+        assert self._names is not None, "an abandoned checkpoint has no files"
+        if isinstance(self._names, StateError):
+            raise self._names
+        return self._names
+
+    def abandon(self) -> None:
+        """Delete the folder, which nobody reads any more."""
+        self._abandoned = True
+        self._remove_abandoned()
+
+    def _remove_abandoned(self) -> None:
+        # `abandon` may have been called while the files were linked.
+        if self._abandoned:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def is_manifest(name: str) -> bool:

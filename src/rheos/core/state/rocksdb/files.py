@@ -1,6 +1,7 @@
 """A snapshot as a set of files, and a database restored from the sets of earlier subtasks.
 
-A set consists of the table files, which never change, and the manifest, which lists them. RocksDB
+A set consists of the table files, which never change, and the manifest, which lists them. It is the
+state at the barrier, although its last table files are written later (`BegunCheckpoint`). RocksDB
 numbers its files, and continues counting after a restore. A name must always mean the same content over
 the life of a job. So it begins with the attempt and the subtask that wrote the file (CP20).
 """
@@ -13,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from rheos.core.errors import UnrestorableError
-from rheos.core.protocol.snapshots import RestoredFiles, Snapshot, SnapshotFile
+from rheos.core.protocol.snapshots import RestoredFiles, Snapshot, SnapshotFile, SnapshotFiles
 from rheos.core.state.rocksdb.database import Database, failure, is_manifest, make_current
 from rheos.core.state.rocksdb.layout import DatabaseCatalogue, range_start
 
@@ -39,21 +40,31 @@ class FileSets:
 
     def take(self, database: Database) -> tuple[str, list[str]]:
         """Return a new folder with the current database, and the files in it."""
-        self._taken += 1
-        folder = str(Path(self._folder, f"snapshot-{self._taken}"))
+        folder = self._next_folder()
         return folder, database.checkpoint(folder)
 
     def snapshot(self, database: Database) -> Snapshot:
-        folder, names = self.take(database)
-        files = [
-            SnapshotFile(FILES, self._global(name), partial(_read, folder, name)) for name in names
-        ]
-        return Snapshot(files=files, release=partial(shutil.rmtree, folder, ignore_errors=True))
+        """Return a snapshot of the current database."""
+        begun = database.begin_checkpoint(self._next_folder())
+        number = self._taken
 
-    def _global(self, name: str) -> str:
+        def complete() -> list[SnapshotFile]:
+            return [
+                SnapshotFile(self._global(name, number), partial(_read, begun.folder, name))
+                for name in begun.names()
+            ]
+
+        return Snapshot(files=SnapshotFiles(FILES, begun.prepare, complete), release=begun.abandon)
+
+    def _next_folder(self) -> str:
+        self._taken += 1
+        return str(Path(self._folder, f"snapshot-{self._taken}"))
+
+    def _global(self, name: str, number: int) -> str:
+        """Return the name of a file in the snapshot of this number."""
         if is_manifest(name):
             # It grows, so it is a different file in every snapshot.
-            return f"{self._writer}-{self._taken}.{name}"
+            return f"{self._writer}-{number}.{name}"
         return self._names.get(name) or f"{self._writer}-{name}"
 
 
