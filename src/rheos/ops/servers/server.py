@@ -57,7 +57,7 @@ class Server(ABC):
     """Text that appears in the server's output if another process listens at its port."""
     ready_within_s: ClassVar[float] = 300.0
     """Seconds within which it must be ready. Most servers start with less than 5 s of processor time,
-    but a busy machine may give them only a few percent of a processor."""
+    but on a busy machine they may have only a few percent of a processor."""
     ends_by: ClassVar[signal.Signals] = signal.SIGTERM
     """Signal that shuts the server down cleanly."""
 
