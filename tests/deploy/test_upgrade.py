@@ -19,6 +19,7 @@ import pytest
 from rheos.core.checkpoint.log import JobLog
 from rheos.core.checkpoint.log_entries import CheckpointCompleted, LogEntry, decode_entry
 from rheos.core.protocol.ids import JobId
+from rheos.ops.control.registry import Registry
 from rheos.runtimes.host.stores import open_store
 from tests.processes import Started
 from tests.waiting import wait_for
@@ -83,6 +84,11 @@ class Upgrades:
         """Return whether the newest entry of the log names a successor."""
         entry = self.newest()
         return isinstance(entry, CheckpointCompleted) and entry.successor is not None
+
+    def is_listed(self, process: subprocess.Popen[bytes]) -> bool:
+        """Return whether the driver of the process is listed as one that waits."""
+        records = Registry(self.folder / "home" / "jobs").records()
+        return any(each.stands_by and each.process.pid == process.pid for each in records)
 
     def waits(self, condition: Callable[[], bool], *processes: subprocess.Popen[bytes]) -> None:
         """Wait for the condition, while the processes live."""
@@ -191,6 +197,33 @@ def test_the_successor_is_killed_after_its_claim(upgrades: Upgrades) -> None:
     written = len(upgrades.rows())
     upgrades.waits(lambda: len(upgrades.rows()) > written + 5_000, first)
     upgrades.ends(first)
+
+
+@pytest.mark.slow
+def test_a_command_that_was_killed_is_run_again(upgrades: Upgrades) -> None:
+    """It is killed while its slots start, and again when the log names it or it has claimed the job."""
+    first = upgrades.starts()
+    command = ("upgrade", "orders", "job_v2.py")
+    starting = upgrades.rheos(*command)
+    upgrades.waits(lambda: upgrades.is_listed(starting), first, starting)
+    kill(starting)
+    back = upgrades.rheos("rollback", "orders")
+    assert back.wait(200) == 2, upgrades.output(back)
+    assert "no earlier version of the job 'orders' is kept ready" in upgrades.output(back)
+    owner = getattr(upgrades.newest(), "owner", None)
+    second = upgrades.rheos(*command)
+    upgrades.waits(
+        lambda: upgrades.is_named() or getattr(upgrades.newest(), "owner", owner) != owner,
+        first,
+        second,
+    )
+    kill(second)
+    written = len(upgrades.rows())
+    upgrades.waits(lambda: len(upgrades.rows()) > written + 5_000, first)
+    third = upgrades.rheos(*command)
+    upgrades.waits(lambda: upgrades.has_written(2), first, third)
+    assert first.wait(200) == 0, upgrades.output(first)
+    upgrades.ends(third)
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from rheos.core.errors import ConfigurationError, InternalError, TransportError
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.state_config import NewAggregates
+from rheos.ops.control.handover import find_job_to_hand_over
 from rheos.ops.control.running_jobs import find_running
 from rheos.ops.control.started_program import StartedProgram, program_of
 from rheos.ops.dashboard.guarded_process import GuardedProcess, default_memory_bytes
@@ -87,7 +88,7 @@ def compare_before_upgrade(job: str, request: CompareRequest, ask: Ask | None = 
         error, which is printed.
     """
     try:
-        running, changed = find_running(job), _changed_program(request)
+        running, changed = find_job_to_hand_over(job), _changed_program(request)
         say(f"comparing both programs over {request.length} of input", error=True, flush=True)
         for line in _other_settings(running.program, changed):
             say(line, error=True, flush=True)

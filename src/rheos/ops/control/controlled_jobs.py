@@ -7,9 +7,10 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
@@ -25,7 +26,12 @@ from rheos.core.printable import printable_lines
 from rheos.core.redaction import redacted
 from rheos.ops.control.alert_webhook import AlertWebhook
 from rheos.ops.control.driver_note import HeldNote, NoteKeeper, predecessor_of
-from rheos.ops.control.handover import find_predecessor, take_over, watch_successor
+from rheos.ops.control.handover import (
+    find_predecessor,
+    take_over,
+    waiting_drivers,
+    watch_successor,
+)
 from rheos.ops.control.job_logs import LogFile, log_path
 from rheos.ops.control.mailbox import Mailbox
 from rheos.ops.control.plan_drawing import picture
@@ -306,7 +312,7 @@ class ControlledJob(JobHandle):
                 self._registry.add(self._record)
         return self._record
 
-    def _stand_aside(self) -> None:
+    def _stand_aside(self, successors: Sequence[JobRecord]) -> None:
         """List this driver as one that is kept ready, and wait until the job is handed back, or it has
         ended."""
         if self._note is None:
@@ -315,7 +321,7 @@ class ControlledJob(JobHandle):
         self._list(stands_by=True)
         if self._mailbox is not None:
             self._mailbox.close()
-        if watch_successor(self.job, note, self._has_ended):
+        if watch_successor(self.job, note, self._has_ended, successors):
             self.runs_here(note)
 
     def __repr__(self) -> str:
@@ -383,9 +389,13 @@ class ControlledJob(JobHandle):
             self.wait(0)
 
     def ask(self, operation: DriverOperation[T]) -> T:
+        hands_over = isinstance(operation, HandoverRequest)
+        # The record of a driver that dies during the request is gone afterwards.
+        successors = waiting_drivers(self._record) if hands_over and self._record is not None else []
         answer = self.job.ask(operation)
-        if isinstance(operation, HandoverRequest):
-            threading.Thread(target=self._stand_aside, name="rheos-handover", daemon=True).start()
+        if hands_over:
+            aside = partial(self._stand_aside, successors)
+            threading.Thread(target=aside, name="rheos-handover", daemon=True).start()
         return answer
 
     def take_collected(self) -> Mapping[str, pa.Table]:

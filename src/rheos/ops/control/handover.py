@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from rheos.core.checkpoint.driver_note import Driver
@@ -21,7 +21,8 @@ from rheos.core.protocol.ids import JobKey
 from rheos.ops.control.commands import JobClient
 from rheos.ops.control.driver_note import HeldNote, driver_of, process_of, take_from
 from rheos.ops.control.handover_turn import HandoverTurn, take_turn
-from rheos.ops.control.registry import JobRecord, Registry
+from rheos.ops.control.processes import Liveness, liveness
+from rheos.ops.control.registry import JobRecord, Registry, find_waiting
 from rheos.ops.control.running_jobs import find_running
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.job_handle import JobHandle
@@ -32,8 +33,57 @@ _READY_WITHIN_S = 120.0
 _PREPARED_WITHIN_S = 600.0
 """Longest time for which the state is restored ahead. After that, the handover begins all the same."""
 _HAND_OVER_WITHIN_S = 600.0
+_ANSWER_WITHIN_S = 5.0
+"""Time for a driver that waits to report its situation."""
 _TURN_WITHIN_S = 30.0
 """Longest time for which a rollback waits for a command that hands the job over."""
+
+
+def find_job_to_hand_over(wanted: str) -> JobRecord:
+    """Return the running job that `wanted` names.
+
+    Raises:
+        ConfigurationError: it does not run. If a handover was interrupted, the error tells what
+            continues the job.
+        TransportError: its checkpoint directory cannot be read.
+    """
+    try:
+        return find_running(wanted)
+    except ConfigurationError:
+        waiting = find_waiting(wanted, Registry().records())
+        interrupted = None if waiting is None else _interruption(waiting)
+        if interrupted is None:
+            raise
+    raise interrupted
+
+
+def _interruption(waiting: JobRecord) -> ConfigurationError | None:
+    """Return the error for a job that no driver on this machine runs, and for which one waits. None if
+    that driver runs it now, has ended, or does not answer."""
+    try:
+        situation = JobClient(waiting, _ANSWER_WITHIN_S).ask(GetSuccession(checked=False)).situation
+    except RheosError:
+        return None
+    match situation:
+        case Situation.OTHER_RUNS | Situation.NAMED | Situation.OFFERED | Situation.TAKEN:
+            return ConfigurationError(
+                f"the job {waiting.job!r} is being handed over, and no driver runs it at the moment: "
+                f"{waiting.process} continues it if the other driver does not",
+                hint="repeat the command when `rheos jobs` shows the job as running, after two minutes "
+                "at most",
+            )
+        case Situation.CONFIRMED:
+            return ConfigurationError(
+                f"no driver on this machine runs the job {waiting.job!r}: the driver that continued it "
+                f"after the upgrade has ended. {waiting.process} is kept ready with the earlier "
+                "program, and only takes over a job that runs",
+                hint="start either program with `rheos run FILE`: it continues from the newest "
+                "checkpoint",
+            )
+        case Situation.OWN | Situation.FINISHED | None:
+            return None
+        case other:
+            assert_never(other)
 
 
 def find_predecessor(config: JobConfig) -> JobRecord:
@@ -44,7 +94,7 @@ def find_predecessor(config: JobConfig) -> JobRecord:
         TransportError: its checkpoint directory cannot be read.
     """
     assert config.succeeds is not None
-    running = find_running(config.succeeds)
+    running = find_job_to_hand_over(config.succeeds)
     if running.key != config.key:
         raise ConfigurationError(
             f"the program runs the job {config.job!r} in {config.checkpoint_dir}, which is not the "
@@ -162,13 +212,26 @@ def _look(standby: Standby, note: HeldNote, job: JobHandle) -> None:
                 assert_never(other)
 
 
-def watch_successor(job: JobHandle, note: HeldNote, ended: Callable[[float], bool]) -> bool:
+def waiting_drivers(record: JobRecord) -> list[JobRecord]:
+    """Return the other drivers on this machine that wait for the job of `record`: its successor, and
+    those that are kept ready."""
+    others = (each for each in Registry().records() if each.key == record.key and each.stands_by)
+    return [each for each in others if each.endpoint and each.driver != record.driver]
+
+
+def watch_successor(
+    job: JobHandle,
+    note: HeldNote,
+    ended: Callable[[float], bool],
+    successors: Sequence[JobRecord] = (),
+) -> bool:
     """Wait until the job runs here again, after it was handed over, or until this driver has ended.
 
     Args:
         job: handle of the driver that handed the job over.
         note: its note, which the successor has replaced or will replace.
         ended: waits up to the given seconds, and returns whether the driver has ended.
+        successors: the drivers on this machine that waited for the job when it was handed over.
 
     Returns:
         Whether the job runs here again.
@@ -177,14 +240,25 @@ def watch_successor(job: JobHandle, note: HeldNote, ended: Callable[[float], boo
         situation = _situation(job)
         if situation is None:
             return True
-        with contextlib.suppress(OSError):
-            present = note.present()
-            if present is None or present.owner == note.owner:
-                continue
-            gone = present.released or driver_of(present) is Driver.DEAD
-            if gone and situation in (Situation.OFFERED, Situation.TAKEN):
-                job.ask(TakeJob())
+        if situation in (Situation.OFFERED, Situation.TAKEN):
+            with contextlib.suppress(OSError):
+                if _are_dead(successors) or _has_left(note):
+                    job.ask(TakeJob())
     return False
+
+
+def _are_dead(drivers: Sequence[JobRecord]) -> bool:
+    """Return whether the processes of all these drivers have ended. False without drivers: the
+    successor may run on another machine."""
+    return bool(drivers) and all(liveness(each.process) is Liveness.DEAD for each in drivers)
+
+
+def _has_left(note: HeldNote) -> bool:
+    """Return whether the driver that has replaced the note no longer runs. Raise OSError."""
+    present = note.present()
+    if present is None or present.owner == note.owner:
+        return False
+    return present.released or driver_of(present) is Driver.DEAD
 
 
 def roll_back(wanted: str, keep_s: float) -> str:
@@ -196,8 +270,8 @@ def roll_back(wanted: str, keep_s: float) -> str:
         CheckpointError: the kept program does not fit the state, or the job was not handed over.
         TransportError: a driver does not answer.
     """
-    with _next_turn(find_running(wanted), f"rheos rollback {wanted}"):
-        running = find_running(wanted)
+    with _next_turn(find_job_to_hand_over(wanted), f"rheos rollback {wanted}"):
+        running = find_job_to_hand_over(wanted)
         kept = kept_driver(running.key, running)
         owner = _kept_ready(JobClient(kept), running)
         JobClient(running, _HAND_OVER_WITHIN_S).ask(HandoverRequest(successor=owner, keep_s=keep_s))

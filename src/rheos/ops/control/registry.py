@@ -262,6 +262,15 @@ def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
     )
 
 
+def find_waiting(wanted: str, records: Sequence[JobRecord]) -> JobRecord | None:
+    """Return the newest driver that waits for the job that `wanted` names, and that accepts commands.
+    It takes part in a handover, or is kept ready. None if there is no such driver, or if a driver runs
+    the job."""
+    fitting = newest_drivers(_fitting(wanted, records))
+    waiting = [record for record in fitting if record.stands_by and record.endpoint]
+    return waiting[0] if len(waiting) == len(fitting) == 1 else None
+
+
 def newest_drivers(records: Sequence[JobRecord]) -> list[JobRecord]:
     """Return one record for each job: that of the newest driver which runs it, else of a standby. A
     driver that was frozen or cut off may still run when another has taken its job over."""
