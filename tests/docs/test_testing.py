@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.docs.walks import program_of
+from rheos.testing import servers
+from rheos.testing.servers import HadoopCluster
+from tests.docs.walks import program_of, sections
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
-NAMES = program_of(PAGE)
+HADOOP = "Hadoop"
+"""Section whose program starts servers."""
+NAMES: dict[str, Any] = {"__name__": "__main__"}
+for section in sections(PAGE):
+    if section != HADOOP:
+        program_of(PAGE, section=section, names=NAMES)
 TESTS = {name: of for name, of in NAMES.items() if name.startswith("test_")}
 
 
@@ -26,3 +34,21 @@ def test_each_test_of_the_page_passes(
     if "rheos_seeds" in given:
         given["rheos_seeds"] = [0, 1]  # Further ones prove the same again.
     test(**given)
+
+
+def test_the_program_of_hadoop_kills_a_daemon_and_starts_it_again(
+    hdfs: HadoopCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs with the cluster of all tests, which stays."""
+    given: list[dict[str, Any]] = []
+
+    def shared(**settings: Any) -> nullcontext[HadoopCluster]:
+        given.append(settings)
+        return nullcontext(hdfs)
+
+    before = hdfs.name_node._processes()
+    monkeypatch.setattr(servers, "HadoopCluster", shared)
+    program_of(PAGE, section=HADOOP)
+    assert given == [{"yarn": False}]
+    assert hdfs.running
+    assert hdfs.name_node._processes() != before

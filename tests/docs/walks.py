@@ -73,6 +73,11 @@ def has_checkpoint(record: JobRecord) -> bool:
         return False
 
 
+def sections(page: Path) -> list[str]:
+    """Return the headings of a page's sections: first "", for what precedes them."""
+    return ["", *re.findall(r"^## (.*)$", page.read_text(), re.MULTILINE)]
+
+
 def program_of(
     page: Path, *, section: str | None = None, names: dict[str, Any] | None = None
 ) -> dict[str, Any]:
