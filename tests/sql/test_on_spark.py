@@ -1,7 +1,7 @@
 """The same queries, unchanged, in Spark SQL and in Rheos' batch runtime.
 
 Expressions over one table are in one statement. Spark takes a second for each of the other queries,
-so the suite has every tenth one; the rest are slow variants. All of them are compared
+so the suite has every twentieth one; the rest are slow variants. All of them are compared
 with DuckDB (`test_corpus`).
 """
 
@@ -22,7 +22,7 @@ from tests.sql.data import TABLES
 pytestmark = [pytest.mark.spark]
 
 STATEMENTS = in_few_statements()
-SHARE = 10
+SHARE = 20
 """Number of single queries of which one runs with every change."""
 
 

@@ -131,7 +131,12 @@ def test_an_executor_of_a_standalone_master_is_killed(tmp_path: Path, started: S
     assert faults_of(tmp_path, events) == []
 
 
-@pytest.mark.proves("standalone", faults=["a worker of Spark and its executors are killed"])
+@pytest.mark.slow
+@pytest.mark.proves(
+    "standalone",
+    faults=["a worker of Spark and its executors are killed"],
+    slow_because="every run replaces a lost pod, and simulates jobs that lose slots for good",
+)
 @pytest.mark.spark
 @pytest.mark.deploy
 def test_a_job_continues_with_fewer_slots_after_losing_a_machine(
