@@ -8,6 +8,8 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rheos as rh
 from rheos.core.errors import InputError, RheosError
@@ -131,3 +133,23 @@ def test_strings_that_are_too_large_together_are_an_error(monkeypatch: pytest.Mo
 def test_a_too_large_constant_length_is_refused_in_the_query() -> None:
     with pytest.raises(RheosError, match="REPEAT returns strings of at most 67,108,864 bytes"):
         _computed(ROWS, "SELECT REPEAT(s, 67108865) AS v FROM edges")
+
+
+@given(
+    st.lists(st.none() | st.text("aé\0😀", max_size=8), max_size=9),
+    st.none() | st.text("aé\0😀", max_size=2),
+    st.none() | st.text("aé\0😀", max_size=2),
+)
+def test_constants_replace_as_columns_do(
+    texts: list[str | None], old: str | None, new: str | None
+) -> None:
+    text = pl.Series("text", texts, pl.String)
+    constants = [pl.Series([each], dtype=pl.String) for each in (old, new)]
+    columns = [each.new_from_index(0, len(text)) for each in constants]
+    found = text_bounds.replaced([text, *constants], written="REPLACE")
+    assert found.name == "text"
+    assert found.to_list() == [
+        None if None in (each, old, new) else each.replace(old, new) if old else each for each in texts
+    ]
+    if len(text) > 1:
+        assert found.to_list() == text_bounds.replaced([text, *columns], written="REPLACE").to_list()
