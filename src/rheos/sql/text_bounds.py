@@ -46,9 +46,9 @@ def replaced(columns: Sequence[pl.Series], *, written: str) -> pl.Series:
         ComputeError: a string, or all of them, would be too long.
     """
     if len(columns[1]) == len(columns[2]) == 1:
-        made = _replaced_constant(columns[0], columns[1].item(), columns[2].item())
-        if made is not None:
-            return made
+        by_constant = _replaced_constant(columns[0], columns[1].item(), columns[2].item())
+        if by_constant is not None:
+            return by_constant
     text, old, new = of_one_length(columns)
     size, cut, put = (each.str.len_bytes().cast(pl.Int64) for each in (text, old, new))
     cut = cut.clip(lower_bound=1)

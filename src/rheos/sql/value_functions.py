@@ -1,7 +1,8 @@
 """Functions of values as row functions (`rheos.core.graph.row_functions`).
 
 `of_values` is for operations that neither Polars nor Arrow has, such as hashes. It computes each
-combination of arguments once per batch. `over_operands` is for expressions that read an operand several
+combination of arguments once per batch. `over_times` computes an expression of times once for each
+period in which its value is the same. `over_operands` is for expressions that read an operand several
 times: nested calls of them would otherwise double the expression at each level.
 """
 
@@ -10,8 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import polars as pl
 
 from rheos.core.graph.exact_decimals import exact_one
@@ -30,6 +32,43 @@ def _computed(
     rows = [*zip(*(column.to_list() for column in of_one_length(columns)), strict=True)]
     known = {row: None if None in row else compute(*row) for row in {*rows}}
     return pl.Series(columns[0].name, [known[row] for row in rows], dtype=returns)
+
+
+def over_times(
+    compute: Callable[[pl.Expr], pl.Expr], moment: pl.Expr, unit_us: int, returns: pl.DataType
+) -> pl.Expr:
+    """Return an expression of times that is computed once for each unit of time in a batch.
+
+    Args:
+        compute: Returns the expression. Its value is the same for all times of a unit.
+        moment: Times, as TIMESTAMP.
+        unit_us: Length of a unit in microseconds. Units begin with the epoch.
+        returns: Type of the expression.
+    """
+    if not moment.meta.root_names():
+        return compute(moment)
+    made = partial(_of_units, expr=compute(pl.col(_MOMENT)), unit_us=unit_us)
+    return of_columns(made, [moment], returns)
+
+
+_MOMENT = "moment"
+
+
+def _of_units(columns: Sequence[pl.Series], *, expr: pl.Expr, unit_us: int) -> pl.Series:
+    [moments] = columns
+    times = moments.to_physical()
+    least, greatest = cast("int | None", times.min()), cast("int | None", times.max())
+    if least is None or greatest is None or (greatest - least) // unit_us >= len(times):
+        return moments.alias(_MOMENT).to_frame().select(expr).to_series().rename(moments.name)
+    first, last = least // unit_us, greatest // unit_us
+    begins = pl.Series(_MOMENT, np.arange(first, last + 1) * unit_us, pl.Int64).cast(moments.dtype)
+    of_units = begins.to_frame().select(expr).to_series()
+    if first == last and not times.null_count():
+        return of_units.new_from_index(0, len(times)).rename(moments.name)
+    places = pl.Series(times.fill_null(least).to_numpy() // unit_us - first)
+    if times.null_count():
+        places = places.set(times.is_null(), None)
+    return of_units.gather(places).rename(moments.name)
 
 
 def over_operands(

@@ -11,6 +11,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.sql import types
+from rheos.sql.expressions.calendars import LENGTHS_US
 from rheos.sql.expressions.string_formats import bytes_to_char, number_to_char
 from rheos.sql.expressions.table import (
     ANY,
@@ -24,6 +25,7 @@ from rheos.sql.expressions.table import (
 )
 from rheos.sql.expressions.times import not_repeatable, time_of
 from rheos.sql.text import kind
+from rheos.sql.value_functions import over_times
 
 _DEFAULT = "yyyy-MM-dd HH:mm:ss"
 
@@ -137,16 +139,30 @@ def _parts(
     return parts
 
 
+_UNITS_US = {
+    **dict.fromkeys("GyQqMLdDFEVzOXxZ", LENGTHS_US["DAY"]),
+    **dict.fromkeys("HkKha", LENGTHS_US["HOUR"]),
+    "m": LENGTHS_US["MINUTE"],
+    "s": LENGTHS_US["SECOND"],
+}
+"""Length of time in which a letter is written in the same way, in microseconds."""
+
+
 def format_moment(compiler: Compiler, node: exp.Expr, moment: pl.Expr, format_: Typed) -> Typed:
     """Return times as strings of a constant format. Raise ProgramError if the format is not valid."""
     pattern = str(format_.constant)
     most = {letter: most for letter, (_, most) in _LETTERS.items()}
-    parts = [
-        _LETTERS[text][0](moment, count) if count else pl.lit(text)
-        for text, count in _parts(compiler, format_.node, pattern, most)
-    ]
-    made = pl.concat_str([pl.lit(""), *parts])
-    return Typed(pl.when(moment.is_not_null()).then(made), types.TEXT, node)
+    parts = _parts(compiler, format_.node, pattern, most)
+
+    def written(of: pl.Expr) -> pl.Expr:
+        made = [_LETTERS[text][0](of, count) if count else pl.lit(text) for text, count in parts]
+        return pl.when(of.is_not_null()).then(pl.concat_str([pl.lit(""), *made]))
+
+    letters = [letter for letter, count in parts if count]
+    if not letters or not _UNITS_US.keys() >= {*letters}:
+        return Typed(written(moment), types.TEXT, node)
+    unit_us = min(_UNITS_US[letter] for letter in letters)
+    return Typed(over_times(written, moment, unit_us, types.TEXT), types.TEXT, node)
 
 
 @computes_named("date_format", "to_char", "to_varchar")
