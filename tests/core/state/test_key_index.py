@@ -38,6 +38,22 @@ def test_slots_are_numbered_like_entries_of_a_dict(
     assert {key: slot for slot, key in enumerate(stored)} == slot_of
 
 
+@given(BATCHES)
+def test_keys_within_others_have_the_slots_of_whole_keys(batches: list[list[tuple[int, str]]]) -> None:
+    whole, within = KeyIndex([pa.string(), pa.int64()]), KeyIndex([pa.string(), pa.int64()])
+    for rows in batches:
+        texts, numbers = (
+            pa.array([b for _, b in rows], pa.string()),
+            pa.array([a for a, _ in rows], pa.int64()),
+        )
+        firsts = texts.dictionary_encode()
+        of = firsts.indices.to_numpy().astype(np.int64)
+        slots = within.lookup_or_add_within([firsts.dictionary], of, numbers)
+        assert slots.tolist() == whole.lookup_or_add([texts, numbers]).tolist()
+        assert slots.tolist() == within.find([texts, numbers]).tolist()
+    assert within.columns() == whole.columns()
+
+
 @pytest.mark.parametrize("stride", [1, 8, 1 << 32, 1 << 50, -(1 << 20), 0x9E3779B97F4A7C15])
 def test_many_regular_keys(stride: int) -> None:
     index = WordIndex()

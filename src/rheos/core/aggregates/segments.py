@@ -64,6 +64,11 @@ class Segments:
     def lengths(self) -> Ints:
         return self.ends - self.starts + 1
 
+    @cached_property
+    def numbers(self) -> Ints:
+        """Return the number of the segment of each row, in the order of the rows."""
+        return self.scatter(np.repeat(np.arange(len(self.starts)), self.lengths))
+
     def gather(self, values: Numbers) -> Numbers:
         """Return a column in sorted order, in new memory."""
         return values.take(self.order)

@@ -101,6 +101,11 @@ class DiskRunningState:
             self._bring_in(np.arange(known, len(self._newer)))
         return slots
 
+    def slots_within(self, keys: Sequence[pa.Array], of: Ints, values: pa.Array) -> Slots:
+        """Return the slot of each key whose last column is a value, as `RunningState` does."""
+        rows = pa.array(of)
+        return self.slots_of([*(column.take(rows) for column in keys), values])
+
     def knows(self, key: Sequence[pa.Array]) -> bool:
         """Return whether a key has state; `key` has one row."""
         if self._newer.knows(key) or self._older.knows(key):

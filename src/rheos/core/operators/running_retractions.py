@@ -27,8 +27,9 @@ class RowsWithValues:
     places: Ints
     """Positions of these rows in the batch."""
     keys: Sequence[pa.Array]
-    """Keys of these rows. The fields below also refer to these rows."""
+    """Keys of all rows of the batch."""
     values: pa.Array
+    """Values of these rows. The fields below also refer to these rows."""
     signs: Ints
     """-1 for a retracted row, 1 for others."""
     counts: Ints
@@ -91,11 +92,9 @@ class RowsWithValues:
         """Return these keys, and their rows with values. `key` is the key of each row."""
         of = np.flatnonzero(np.isin(key, keys))
         first = of[np.unique(key[of], return_index=True)[1]]
-        columns = [*self.keys, self.values]
-        return (
-            [column.take(pa.array(first)) for column in self.keys],
-            [column.take(pa.array(of)) for column in columns],
-        )
+        one, every = pa.array(self.places[first]), pa.array(self.places[of])
+        others = [*(column.take(every) for column in self.keys), self.values.take(pa.array(of))]
+        return [column.take(one) for column in self.keys], others
 
 
 def least_over(begins: Ints, ends: Ints, numbers: Ints, size: int, nothing: int) -> Ints:

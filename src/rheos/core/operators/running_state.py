@@ -143,6 +143,8 @@ class RunningState:
         self._index = KeyIndex([of.schema.field(key).type for key in of.all_keys])
         self._cells = {name: _cell(agg, of.schema) for name, agg in of.aggregates.items()}
         self._changed = np.zeros(64, dtype=np.bool_)
+        self._known = 0
+        """Number of keys that have cells."""
         self._gone = 0
         """Upper bound on the number of keys removed since the existing keys were last counted."""
         self.version += 1
@@ -153,16 +155,32 @@ class RunningState:
     def slots_of(self, columns: Sequence[pa.Array]) -> Slots:
         """Return the slot of each key; cells of new keys are empty. Raise NullKeyError for a null
         key."""
-        known = len(self._index)
         slots = self._index.lookup_or_add(columns)
+        self._grow()
+        return slots
+
+    def slots_within(self, keys: Sequence[pa.Array], of: Ints, values: pa.Array) -> Slots:
+        """Return the slot of each key whose last column is a value.
+
+        Args:
+            keys: The columns before the value, with a row for each distinct combination.
+            of: The place of each value's combination among these.
+            values: The last column.
+        """
+        slots = self._index.lookup_or_add_within(keys, of, values)
+        self._grow()
+        return slots
+
+    def _grow(self) -> None:
+        """Add cells for new keys."""
         size = len(self._index)
-        if size > known:
+        if size > self._known:
+            self._known = size
             self.version += 1
             if size > len(self._changed):
                 self._changed = np.concatenate([self._changed, np.zeros(size, dtype=np.bool_)])
             for cell in self._cells.values():
                 cell.grow(size)
-        return slots
 
     def native_cells(self) -> dict[str, NativeCell | None]:
         """Return how a kernel updates the cells; None for those that no kernel knows."""
@@ -188,8 +206,11 @@ class RunningState:
         if counter is None:
             return {name: self._run(name, rows, batch) for name in self._cells}
         made = {counter: self._run(counter, rows, batch)}
-        lives = KeyLifetimes(rows, made[counter].to_numpy(), size)
+        counts = made[counter].to_numpy()
         others = [name for name in self._cells if name != counter]
+        if counts.all():
+            return made | {name: self._run(name, rows, batch) for name in others}
+        lives = KeyLifetimes(rows, counts, size)
         if len(lives.further):
             size += len(lives.further)
             rows = Segments(lives.slots.astype(np.int32), size)
@@ -197,14 +218,13 @@ class RunningState:
                 self._cells[name].grow(size)
         made |= {name: self._run(name, rows, batch) for name in others}
         cleared = np.concatenate([lives.gone, lives.further])
-        if len(cleared):
-            self._gone += len(lives.gone)
-            for name in others:
-                cell = self._cells[name]
-                left = {part: frozen() for part, frozen in cell.freeze(lives.left_in).items()}
-                cell.thaw(lives.left_to, left)
-                first = pa.array(np.zeros(len(cleared), np.int64))
-                cell.thaw(cleared, {part: of.take(first) for part, of in self._nothing[name].items()})
+        self._gone += len(lives.gone)
+        for name in others:
+            cell = self._cells[name]
+            left = {part: frozen() for part, frozen in cell.freeze(lives.left_in).items()}
+            cell.thaw(lives.left_to, left)
+            first = pa.array(np.zeros(len(cleared), np.int64))
+            cell.thaw(cleared, {part: of.take(first) for part, of in self._nothing[name].items()})
         return made
 
     def _run_few(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
@@ -359,13 +379,21 @@ class MemoryRunningState(RunningState):
         self._chain.force_full()
 
     def slots_of(self, columns: Sequence[pa.Array]) -> Slots:
+        self._forget()
+        return super().slots_of(columns)
+
+    def slots_within(self, keys: Sequence[pa.Array], of: Ints, values: pa.Array) -> Slots:
+        self._forget()
+        return super().slots_within(keys, of, values)
+
+    def _forget(self) -> None:
+        """Forget the keys without rows, if they are at least half of all keys."""
         if self._counted_by is not None and 2 * self._gone >= max(len(self._index), _FEWEST):
             there = self.is_occupied()
             assert there is not None
             self._gone = len(self._index) - len(there)
             if 2 * self._gone >= len(self._index):
                 self.keep(there)
-        return super().slots_of(columns)
 
     def keep(self, at: Ints) -> None:
         super().keep(at)

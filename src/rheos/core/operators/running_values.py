@@ -18,7 +18,6 @@ from rheos.core.aggregates.segments import Ints
 from rheos.core.operators.running_disk import DiskRunningState
 from rheos.core.operators.running_state import MemoryRunningState
 from rheos.core.state.key_index import KeyIndex
-from rheos.core.state.slots import Slots
 
 
 class MemoryValues(MemoryRunningState):
@@ -27,11 +26,12 @@ class MemoryValues(MemoryRunningState):
         of = self._of
         self._owners = KeyIndex([of.schema.field(key).type for key in of.keys])
         self._owner = SlotArray(np.int32, 0)
-        """For each slot, the slot of the key to which its value belongs."""
+        """For each slot, the slot of the key to which its value belongs. Only searches need it, so it
+        ends before the slots that were added after the last search."""
         self._owned = 0
 
-    def slots_of(self, columns: Sequence[pa.Array]) -> Slots:
-        slots = super().slots_of(columns)
+    def _find_owners(self) -> None:
+        """Determine the keys to which new values belong."""
         size = len(self._index)
         if size > self._owned:
             fresh = np.arange(self._owned, size)
@@ -39,11 +39,11 @@ class MemoryValues(MemoryRunningState):
             keys = self.keys(fresh)[: len(self._of.keys)]
             self._owner.values[fresh] = self._owners.lookup_or_add(keys)
             self._owned = size
-        return slots
 
     def best(self, keys: Sequence[pa.Array], others: Sequence[pa.Array], *, greatest: bool) -> pa.Array:
         """Return, for each of the distinct `keys`, its best value that has rows; else null.
         `others` are combinations of key and value to ignore."""
+        self._find_owners()
         place = np.full(len(self._owners), -1)
         place[self._owners.find(keys)] = np.arange(len(keys[0]))
         of = place[self._owner.values[: self._owned]]

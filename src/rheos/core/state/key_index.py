@@ -7,8 +7,10 @@ their hash alone. No key is ever removed, so memory grows with the number of key
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.native.running import NativeTable
@@ -16,6 +18,8 @@ from rheos.core.protocol.columns import plain_type
 from rheos.core.protocol.hashing import normalised, plain
 from rheos.core.state.slots import EMPTY, Slots
 from rheos.core.state.word_index import WordIndex
+
+Ints: TypeAlias = npt.NDArray[np.int64]
 
 _HALF = np.uint64(32)
 """Number of bits of each of the two slots that a word combines."""
@@ -41,14 +45,21 @@ class KeySlots:
 
         Raise NullKeyError if a key is null.
         """
+        return self._lookup_or_add(columns, None)
+
+    def _lookup_or_add(self, columns: Sequence[pa.Array], of: Ints | None) -> Slots:
+        """Return the slot of each row's key. If `of` is given, the columns before the last one have
+        rows only for their distinct values, and `of` is the place among these of each row."""
         columns = [plain(column, position) for position, column in enumerate(columns)]
         slots = self._columns[0].lookup_or_add(columns[0])
-        for column, index, pairs in zip(columns[1:], self._columns[1:], self._pairs, strict=True):
-            right = index.lookup_or_add(column)
+        for place, column in enumerate(columns[1:], 1):
+            right = self._columns[place].lookup_or_add(column)
+            if of is not None and place == len(columns) - 1:
+                slots = slots.take(of)
             left = slots.astype(np.uint64)
             left <<= _HALF
             left |= right.astype(np.uint64)
-            slots = pairs.lookup_or_add(left)
+            slots = self._pairs[place - 1].lookup_or_add(left)
         return slots
 
     def native(self) -> NativeTable | None:
@@ -84,11 +95,24 @@ class KeyIndex(KeySlots):
         return self._size
 
     def lookup_or_add(self, columns: Sequence[pa.Array]) -> Slots:
-        slots = super().lookup_or_add(columns)
+        return self._add_keys(columns, None)
+
+    def lookup_or_add_within(self, firsts: Sequence[pa.Array], of: Ints, last: pa.Array) -> Slots:
+        """Return the slot of each row's key; a new key gets the next free slot.
+
+        Args:
+            firsts: The columns before the last one, with a row for each distinct combination.
+            of: The place of each row's combination among these.
+            last: The last column. It has all rows.
+        """
+        return self._add_keys([*firsts, last], of)
+
+    def _add_keys(self, columns: Sequence[pa.Array], of: Ints | None) -> Slots:
+        slots = super()._lookup_or_add(columns, of)
         size = super().__len__()
         if size > self._size:
             plain_columns = [plain(column, position) for position, column in enumerate(columns)]
-            self._keep(plain_columns, slots, size)
+            self._keep(plain_columns, of, slots, size)
         return slots
 
     def columns(self) -> list[pa.Array]:
@@ -104,13 +128,16 @@ class KeyIndex(KeySlots):
             for chunks, kind in zip(self._chunks, self._types, strict=True)
         ]
 
-    def _keep(self, columns: Sequence[pa.Array], slots: Slots, size: int) -> None:
+    def _keep(self, columns: Sequence[pa.Array], of: Ints | None, slots: Slots, size: int) -> None:
         rows = np.flatnonzero(slots >= self._size)
         firsts = np.empty(size - self._size, dtype=np.int64)
         # If a key has several rows, the last one written wins; each of them has the same key.
         firsts[slots[rows] - self._size] = rows
-        indices = pa.array(firsts)
-        for chunks, column, kind in zip(self._chunks, columns, self._types, strict=True):
+        rows_of = [pa.array(firsts if of is None else of[firsts])] * len(columns)
+        rows_of[-1] = pa.array(firsts)
+        for chunks, column, kind, indices in zip(
+            self._chunks, columns, self._types, rows_of, strict=True
+        ):
             chunks.append(column.cast(kind).take(indices))
         self._size = size
         if len(self._chunks[0]) >= _MAX_CHUNKS:

@@ -287,8 +287,9 @@ class TableOperator(RunningStateOperator):
         plan = self._plan
         added = {_SIGN: pa.array(signs)} if self._of_changes else {}
         changes = {column: signs for column, _ in plan.summed.values()}
+        keys = Segments(slots, int(slots.max()) + 1)
         for state, column in plan.values.items():
-            rows = self._value_rows(state, column, batch, slots, signs)
+            rows = self._value_rows(state, column, batch, keys, signs)
             changes[_DISTINCT + column] = rows.presence_changes()
             for name, agg in plan.extremes.items():
                 if agg.column == column:
@@ -302,27 +303,28 @@ class TableOperator(RunningStateOperator):
         )
 
     def _value_rows(
-        self, state: str, column: str, batch: Batch, slots: Slots, signs: Signs
+        self, state: str, column: str, batch: Batch, rows: Segments, signs: Signs
     ) -> RowsWithValues:
-        """Count the values of a column."""
+        """Count the values of a column. `rows` has the rows of the batch by key."""
         values = _plain(batch.column(column))
         places = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-        of = pa.array(places)
-        keys = [batch.column(key).take(of) for key in self._keys]
-        values, signs = values.take(of), signs[places]
-        there = self.states[state]
-        of_pairs = there.slots_of([*keys, values])
-        added = pa.RecordBatch.from_arrays([pa.array(signs)], names=[_SIGN])
+        keys, of_keys = [batch.column(key) for key in self._keys], rows.numbers
+        if len(places) < batch.num_rows:
+            values, signs, of_keys = values.take(pa.array(places)), signs[places], of_keys[places]
+        there, firsts = self.states[state], pa.array(rows.order[rows.starts])
+        of_pairs = there.slots_within([key.take(firsts) for key in keys], of_keys, values)
         counts = np.zeros(0, np.int64)
         if len(places):
-            counts = there.run(of_pairs, added)[_ROWS].to_numpy(zero_copy_only=False)
+            signed_rows = pa.RecordBatch.from_arrays([pa.array(signs)], names=[_SIGN])
+            counts = there.run(of_pairs, signed_rows)[_ROWS].to_numpy(zero_copy_only=False)
         if counts.min(initial=0) < 0:
             raise missing_row_error(self.ctx, batch, int(places[counts.argmin()]), self._keys)
         if isinstance(there, MemoryRunningState):
             largest = partial(self._most_values, there)
-            self._limits[state].add(len(places), len(there), largest)
+            new = int(np.count_nonzero((signs > 0) & (counts == 1)))
+            self._limits[state].add(new, len(there), largest)
         return RowsWithValues(
-            batch=Segments(slots, int(slots.max()) + 1),
+            batch=rows,
             places=places,
             keys=keys,
             values=values,
