@@ -44,7 +44,7 @@ from rheos.core.operators.origins import Origin, RowsOfKey
 from rheos.core.operators.records import HiddenColumns, UserRaised, user_error, with_hidden, wrong_type
 from rheos.core.protocol.elements import Batch, visible
 from rheos.core.protocol.shapes import FieldShape, StatePurpose, StateShape, TypeShape
-from rheos.core.protocol.types import RecordCollector, TypeMismatch, row_type, rows_of
+from rheos.core.protocol.types import RecordCollector, RowsOfBatch, TypeMismatch, row_type
 from rheos.core.state.describe import type_shape
 from rheos.core.state.keys import Key, KeyCodec
 from rheos.core.state.stores import ABSENT
@@ -145,7 +145,7 @@ class ReduceOperator(KeyedStateOperator):
 
     def _by_python(self, keys: Sequence[Key], batch: Batch) -> Batch:
         """Return the combined records."""
-        rows, made = rows_of(batch, self._record), self._made
+        rows, made = RowsOfBatch(batch, self._record), self._made
         self._combine(keys, rows)
         try:
             shown = made.batch()
@@ -155,37 +155,40 @@ class ReduceOperator(KeyedStateOperator):
         made.clear()
         return shown
 
-    def _combine(self, keys: Sequence[Key], rows: Sequence[Any]) -> None:
+    def _combine(self, keys: Sequence[Key], rows: RowsOfBatch) -> None:
         self.backend.prepare(keys)
         values, fetch, add = self._state.values, self._state.fetch, self._made.add
         fn, record_type = self._fn, self._record or self._row
         # If the function fails, the state keeps the records combined so far: the attempt ends anyway.
         self._state.dirty.update(keys)
-        for key, row in zip(keys, rows, strict=True):
-            before = values.get(key, ABSENT)
-            if before is ABSENT:
-                before = fetch(key)
-            if before is ABSENT:
-                combined = row
-            else:
-                try:
-                    combined = fn(before, row)
-                except UserRaised as error:
-                    raise user_error(self.ctx, error, record=row, key=key) from error
-                if combined.__class__ is not record_type:
-                    combined = self._fitting(combined, row, key)
-            values[key] = combined
-            add(combined)
-
-    def _fitting(self, combined: Any, row: Any, key: Any) -> Any:
-        """Return the result as a record of the stream. Raise UserFunctionError if it is not one."""
-        record = self._record
-        if record is not None and isinstance(combined, record):
-            return combined
         try:
-            if record is None:
-                return self._row._make(self._made.values(combined))
+            for key, row in zip(keys, rows, strict=True):
+                before = values.get(key, ABSENT)
+                if before is ABSENT:
+                    before = fetch(key)
+                if before is ABSENT:
+                    combined = row
+                else:
+                    combined = fn(before, row)
+                    if combined.__class__ is not record_type:
+                        given, combined = combined, self._fitting(combined)
+                        if combined is ABSENT:
+                            break
+                values[key] = combined
+                add(combined)
+            else:
+                return
+        except UserRaised as error:
+            at = len(self._made)
+            raise user_error(self.ctx, error, record=rows[at], key=keys[at]) from error
+        raise wrong_type(self.ctx, self._made.mismatch(0, given), record=row, key=key)
+
+    def _fitting(self, combined: Any) -> Any:
+        """Return the result as a record of the stream; ABSENT if it is not one."""
+        record = self._record
+        if record is not None:
+            return combined if isinstance(combined, record) else ABSENT
+        try:
+            return self._row._make(self._made.values(combined))
         except (AttributeError, KeyError, TypeError):
-            pass
-        mismatch = self._made.mismatch(0, combined)
-        raise wrong_type(self.ctx, mismatch, record=row, key=key)
+            return ABSENT
