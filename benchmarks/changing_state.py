@@ -6,7 +6,7 @@ The state is that of one slot. In each round a share of the keys changes, and a 
 changes into files of a local store. The chain of parts decides when it writes all keys again: the cost
 is the mean of the checkpoints of a chain. The cost at an interval is the processor time of a checkpoint
 as a share of that of one core. It contains the synchronous parts, for which processing stops, and the
-writes in other threads. Time for which processing stops is elapsed time. Kinds of state:
+writes in other threads. Kinds of state:
 
     sums       the running count and sum of integer keys, in arrays: 24 bytes a key
     values     a value of 1,000 bytes a key of a Python function, in memory
@@ -57,10 +57,10 @@ class State(Protocol):
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of one checkpoint, in seconds, and bytes written."""
+    """Cost of one checkpoint: processor times in seconds, and bytes written."""
 
     held_s: float
-    """Elapsed time for which processing stops."""
+    """Processor time while processing stops."""
     processor_s: float
     written_bytes: int
 
@@ -79,17 +79,17 @@ class Checkpoints:
 
     def take(self) -> Cost:
         self._number += 1
-        began, held = time.process_time(), time.perf_counter()
+        began = time.process_time()
         snapshot = self._state.take()
         pending = self._writer.begin(CheckpointId(self._number), [(OPERATOR, snapshot)])
         done = pending.done()
-        held_s = time.perf_counter() - held
+        held_s = time.process_time() - began
         while not done:
             self._woken.wait()
             self._woken.clear()
-            held = time.perf_counter()
+            stopped = time.process_time()
             done = pending.done()
-            held_s += time.perf_counter() - held
+            held_s += time.process_time() - stopped
         processor_s = time.process_time() - began
         assert not pending.failures()
         paths = {handle.path for handle in pending.handles() if handle.path}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence, Sized
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from rheos.core.errors import StateAccessError
@@ -74,7 +75,9 @@ class RocksValueTable(CachedTable[Any]):
                 there.append(key)
                 values.append(value)
         encoded = self.codec.encode(values, there)
-        for place, data in zip(self._places.of_all(there), encoded, strict=True):
+        places = self._places.of_all(there)
+        # Sorted writes take a fraction of the time, and their flush to a table file takes less, too.
+        for place, data in sorted(zip(places, encoded, strict=True), key=itemgetter(0)):
             batch.put(self.prefix + place, data)
         self.note_size(sum(map(len, encoded)), len(encoded))
         self.dirty.clear()
