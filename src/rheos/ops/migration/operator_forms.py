@@ -32,7 +32,6 @@ from rheos.core.operators.window.sessions import SessionWindows
 from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.operators.window.totals_table import TotalsTable
 from rheos.core.plan.physical import PlannedOperator
-from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.state.parts import GROUP
 from rheos.ops.migration.buffers import match_buffers
@@ -64,12 +63,6 @@ class MatchedOperator(Generic[S]):
     """State of the query's operator."""
     checkpoint: SparkCheckpoint
     max_parallelism: int
-
-    @property
-    def progress_ms(self) -> int:
-        """Watermark up to which the query has emitted windows, inclusive. Spark's is exclusive."""
-        fired_ms = self.checkpoint.fired_ms
-        return fired_ms - 1 if fired_ms > 0 else MIN_TIMESTAMP_MS
 
     def kept(self, aggregates: Mapping[str, Agg]) -> KeptAggregates:
         """Return the cells of aggregates of the operator."""
@@ -187,7 +180,7 @@ def _add_windows(new: NewSavepoint, operator: MatchedOperator[WindowSpec]) -> Ne
     fired = {
         "first_group": pa.array([0], pa.int32()),
         "end_group": pa.array([operator.max_parallelism], pa.int32()),
-        "fired_through": pa.array([operator.progress_ms], pa.int64()),
+        "fired_through": pa.array([operator.checkpoint.progress_ms], pa.int64()),
         **{stored_name(name, by): pa.array([by]) for name, by in windows.cut.items()},
         "states": pa.array([[TotalsTable.name]], pa.list_(pa.string())),
         "lateness_ms": pa.array([spec.lateness_ms], pa.int64()),
@@ -219,7 +212,7 @@ def _add_dedup(new: NewSavepoint, operator: MatchedOperator[DedupSpec]) -> NewSa
         return new
     progress = {
         GROUP: np.arange(most, dtype=np.uint16),
-        WATERMARK: np.full(most, operator.progress_ms, np.int64),
+        WATERMARK: np.full(most, operator.checkpoint.progress_ms, np.int64),
     }
     return new.with_table(id, FORGOTTEN, pa.table(progress))
 

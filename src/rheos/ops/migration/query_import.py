@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from rheos.core.errors import ConfigurationError, SchemaError
 from rheos.core.operators.source_split import SPLITS
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.ops.migration.join_state import JOIN, add_join
 from rheos.ops.migration.moves import Move, MoveOutcome
 from rheos.ops.migration.operator_forms import KINDS, MatchedOperator, form_of, has_form
 from rheos.ops.migration.positions import split_rows
@@ -144,6 +145,12 @@ def _move_operator(
         timers = "" if processor.domain is None else f", and its {processor.domain}-time timers"
         reason = f"its state {names}{timers}"
         made.moves.append(Move(part, MoveOutcome.MOVED, _named(planned), reason))
+        return
+    if operator.kind == JOIN:
+        made.savepoint, planned = add_join(
+            made.savepoint, spark, made.checkpoint, operator, plan, made.checkpoint.progress_ms
+        )
+        made.moves.append(Move(part, MoveOutcome.MOVED, _named(planned), "the rows of both sides"))
         return
     if operator.kind not in KINDS:
         raise ConfigurationError(

@@ -19,6 +19,7 @@ import msgspec
 from rheos.connectors.files.listing import size_of
 from rheos.connectors.urls import absolute
 from rheos.core.errors import CheckpointError, ConfigurationError
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.protocol.ports import Store
 from rheos.ops.migration.positions import KafkaOffsets, Positions, ReadFiles
 from rheos.runtimes.host.stores import folder_exists, open_store
@@ -59,6 +60,11 @@ class SparkCheckpoint:
     watermark_ms: int
     """Watermark of the next batch: the latest event time so far, less the delay. 0: none."""
     has_state: bool
+
+    @property
+    def progress_ms(self) -> int:
+        """Watermark up to which the query has emitted windows, inclusive. Spark's is exclusive."""
+        return self.fired_ms - 1 if self.fired_ms > 0 else MIN_TIMESTAMP_MS
 
 
 def read_checkpoint(path: str) -> SparkCheckpoint:

@@ -78,15 +78,21 @@ def state_reader(
     return reader.option("batchId", checkpoint.batch)
 
 
+def read_state(reader: DataFrameReader, checkpoint: SparkCheckpoint) -> DataFrame:
+    """Return the rows that a reader of state returns. Raise CheckpointError if Spark cannot read
+    them."""
+    try:
+        return reader.load(checkpoint.folder)
+    except Exception as error:
+        raise _unreadable(checkpoint, error) from error
+
+
 def state_rows(
     spark: SparkSession, checkpoint: SparkCheckpoint, operator: StateOperator
 ) -> OperatorRows:
     """Return the state of an operator after the last committed batch. Raise CheckpointError if Spark
     cannot read it."""
-    try:
-        read = state_reader(spark, checkpoint, operator).load(checkpoint.folder)
-    except Exception as error:
-        raise _unreadable(checkpoint, error) from error
+    read = read_state(state_reader(spark, checkpoint, operator), checkpoint)
     key, value = read.schema["key"].dataType, read.schema["value"].dataType
     assert isinstance(key, StructType)
     assert isinstance(value, StructType)

@@ -36,7 +36,8 @@ class ColumnEncoder(Protocol):
 
     @property
     def unique(self) -> Mapping[str, tuple[str, ...]]:
-        """Return, for each state, the columns that identify a row; the keys are among them."""
+        """Return, for each state, the columns that identify a row; the keys are among them. Empty if
+        equal rows may occur."""
         ...
 
     def tables(self, rows: pa.RecordBatch) -> Mapping[str, pa.Table]:
@@ -115,7 +116,7 @@ def _columns_written(task: WriteColumns, batches: Iterable[pa.RecordBatch]) -> I
 
 def _check_unique(task: WriteColumns, state: str, table: pa.Table) -> None:
     """Raise InputError if two rows have equal identifying columns. The rows are sorted by these."""
-    if table.num_rows < 2:
+    if table.num_rows < 2 or not task.unique[state]:
         return
     same = pa.repeat(pa.scalar(True), table.num_rows - 1)
     for name in task.unique[state]:
