@@ -309,7 +309,10 @@ class TestFit:
         shape = JobShape({COUNT: "count"}, 2, 8)
         time = Starts(log=[claim(1), completed(1, owner="other")], shape=shape, allow_dropped=True)
         error = error_of(time.reads())
-        assert "lists uncommitted output of sinks that the program no longer has, among" in str(error)
+        assert (
+            "lists uncommitted output of sinks that the program no longer has: 'files' (sink)"
+            in str(error)
+        )
 
     def test_removed_state_is_dropped_if_allowed(self) -> None:
         counts = StateShape(kind=StateKind.KEYED, holds="value", value=TypeShape(name="int"))

@@ -141,7 +141,8 @@ def test_a_job_whose_drivers_are_both_killed_does_not_run(killed: ProcessId) -> 
     listed(killed, "v1", waits=True)
     listed(killed, "v2", waits=False)
     for refused in refusals():
-        assert "no job 'orders' is running" in str(refused)
+        assert f"does not run here: its driver, {killed}, was lost" in str(refused)
+        assert "rheos run FILE" in str(refused.hint)
 
 
 class Offering:

@@ -229,6 +229,15 @@ def test_an_upgrade_hands_the_job_over_to_a_driver() -> None:
     assert texts(second) == [
         f"handed over to {HERE}, running from checkpoint 1 after 400 ms, on prepared slots"
     ]
+    # The successor has no checkpoint yet, and is lost.
+    first.step(after_ms=100)
+    first.master.other_is_gone()
+    first.step(after_ms=100)
+    first.step(AttemptRunning(Attempt(3)), after_ms=200)
+    before = "process 4711 on host a"
+    assert [text for text in texts(first) if text.startswith("taken back")] == [
+        f"taken back by {before}, as its successor was lost, running from checkpoint 1 after 200 ms"
+    ]
 
 
 def test_starting_a_job_again_is_an_event() -> None:

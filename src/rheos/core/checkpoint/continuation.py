@@ -5,6 +5,7 @@ Pure: it maps the log and the plan to a decision.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -135,6 +136,13 @@ def fitted(
     return msgspec.structs.replace(entry, handles=fitting)
 
 
+def _names_in(entry: CheckpointCompleted, operators: Iterable[OperatorId]) -> str:
+    """Return the names and ids of operators of a checkpoint, for an error."""
+    return ", ".join(
+        f"{entry.operators.get(operator, operator)!r} ({operator})" for operator in sorted(operators)
+    )
+
+
 def check_fits(
     entry: CheckpointCompleted,
     shape: JobShape,
@@ -149,9 +157,7 @@ def check_fits(
     staged = {committable.operator for committable in entry.committables}
     missing = ({handle.operator for handle in entry.handles} | staged) - set(shape.operators)
     if missing:
-        names = ", ".join(
-            f"{entry.operators.get(operator, operator)!r} ({operator})" for operator in sorted(missing)
-        )
+        names = _names_in(entry, missing)
         if not set(entry.operators) & set(shape.operators):
             raise CheckpointError(
                 f"{what} belongs to another program, which shares no operator with this one; it "
@@ -160,10 +166,10 @@ def check_fits(
             )
         if missing & staged:
             raise CheckpointError(
-                f"{what} lists uncommitted output of sinks that the program no longer has, "
-                f"among: {names}",
-                hint="commit it with the unchanged job: start it once more, stop it with a "
-                "savepoint, and start the changed program from there",
+                f"{what} lists uncommitted output of sinks that the program no longer has: "
+                f"{_names_in(entry, missing & staged)}",
+                hint="commit it with the unchanged program: start it once more unless it runs, stop it "
+                "with a savepoint (rheos stop), and start the changed program from there",
             )
         if not upgrade.allow_dropped:
             raise CheckpointError(

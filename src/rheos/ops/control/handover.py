@@ -22,7 +22,7 @@ from rheos.ops.control.commands import JobClient
 from rheos.ops.control.driver_note import HeldNote, driver_of, process_of, take_from
 from rheos.ops.control.handover_turn import HandoverTurn, take_turn
 from rheos.ops.control.processes import Liveness, liveness
-from rheos.ops.control.registry import JobRecord, Registry, find_waiting
+from rheos.ops.control.registry import LOST, JobRecord, Registry, find_ended, find_waiting
 from rheos.ops.control.running_jobs import find_running
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.job_handle import JobHandle
@@ -43,18 +43,30 @@ def find_job_to_hand_over(wanted: str) -> JobRecord:
     """Return the running job that `wanted` names.
 
     Raises:
-        ConfigurationError: it does not run. If a handover was interrupted, the error tells what
-            continues the job.
+        ConfigurationError: it does not run. The error names what continues the job after an
+            interrupted handover, or how the job has ended here.
         TransportError: its checkpoint directory cannot be read.
     """
     try:
         return find_running(wanted)
     except ConfigurationError:
         waiting = find_waiting(wanted, Registry().records())
-        interrupted = None if waiting is None else _interruption(waiting)
-        if interrupted is None:
+        explained = _ended_here(wanted) if waiting is None else _interruption(waiting)
+        if explained is None:
             raise
-    raise interrupted
+    raise explained
+
+
+def _ended_here(wanted: str) -> ConfigurationError | None:
+    """Return the error for a job that has ended on this machine; None if the name fits no such job."""
+    with contextlib.suppress(ConfigurationError):
+        if (ended := find_ended(wanted, Registry())) is not None:
+            how = "was lost" if ended.state == LOST else f"has ended ({ended.state})"
+            return ConfigurationError(
+                f"the job {ended.job!r} does not run here: its driver, {ended.process}, {how}",
+                hint="start it with `rheos run FILE`: it continues from its newest checkpoint",
+            )
+    return None
 
 
 def _interruption(waiting: JobRecord) -> ConfigurationError | None:

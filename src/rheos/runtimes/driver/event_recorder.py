@@ -114,8 +114,11 @@ class EventRecorder:
                 self._failed(coordinator.last_error, coordinator, wall_ms)
         for action in actions:
             match action:
-                case AppendLog(entry=AttemptStarted()) if not self._began:
-                    self._begin(wall_ms, coordinator)
+                case AppendLog(entry=AttemptStarted()):
+                    if not self._began:
+                        self._begin(wall_ms, coordinator)
+                    elif coordinator.situation is not None and self._start is None:
+                        self._taken_back(coordinator.situation, wall_ms, coordinator)
                 case StartAttempt():
                     self._starting(action, wall_ms)
                 case SavepointEnded():
@@ -127,7 +130,7 @@ class EventRecorder:
         if after is LifecycleState.RUNNING and before is LifecycleState.STARTING:
             self._running(wall_ms, prepared=isinstance(event, AttemptRunning) and event.prepared)
         for action in actions:
-            if isinstance(action, EndJob):
+            if isinstance(action, EndJob) and before is not LifecycleState.AWAITING:
                 self._ended(action, coordinator.stop_reason, wall_ms)
 
     # --- start of this driver ---------------------------------------------------------------------
@@ -158,6 +161,21 @@ class EventRecorder:
         else:
             what = f"resumed{by}"
         id = self._log.add(wall_ms, EventKind.STARTED, what, ongoing=True, attempt=attempt)
+        self._start = id, "running"
+
+    def _taken_back(self, situation: Situation, wall_ms: int, coordinator: Coordinator) -> None:
+        """Record that a driver claims the job again that it has handed over."""
+        to = f" {self._driver}" if self._driver else " the earlier driver"
+        is_lost = situation in (Situation.OFFERED, Situation.TAKEN)
+        what = f"taken back by{to}, as its successor was lost" if is_lost else f"handed back to{to}"
+        id = self._log.add(
+            wall_ms,
+            EventKind.STARTED,
+            what,
+            level=EventLevel.WARNING if is_lost else EventLevel.INFO,
+            ongoing=True,
+            attempt=coordinator.attempt,
+        )
         self._start = id, "running"
 
     def _starting(self, action: StartAttempt, wall_ms: int) -> None:
