@@ -153,6 +153,8 @@ def write_row_test(
             from_savepoint=from_savepoint,
             from_start=from_start,
         )
-        return incident_of_row(question) if missing is None else incident_of_missing_row(question)
+        if missing is not None:
+            return incident_of_missing_row(question)
+        return incident_of_row(question, None if form.expected is None else row_fields(form.expected))
 
     return (form if missing is None else replace(form, expected=None)).write_test(record)

@@ -28,10 +28,10 @@ from rheos.ops.debugging.incident import (
 from rheos.ops.debugging.program_part import KeyPart, ProgramPart
 from rheos.ops.debugging.sink_path import SinkPath
 from rheos.ops.forks.job_program import working_as
-from rheos.ops.lineage.answer import WayStep
+from rheos.ops.lineage.answer import Answers, WayStep
 from rheos.ops.lineage.traced_run import TracedRun
 from rheos.ops.lineage.why_query import TracedAnswer, WhyQuestion, column_value, traced_answers
-from rheos.testing.related_rows import NeededRows
+from rheos.testing.related_rows import ExpectedRow, NeededRows, needed_rows, related_rows
 
 
 @dataclass(frozen=True)
@@ -122,11 +122,18 @@ def _by_output(part: ProgramPart, result: Mapping[str, Any]) -> dict[str, dict[s
 # --- a row of a sink --------------------------------------------------------------------------------
 
 
-def incident_of_row(question: WhyQuestion) -> RecordedIncident:
+def incident_of_row(
+    question: WhyQuestion, expected: Mapping[str, Any] | None = None
+) -> RecordedIncident:
     """Return the incident of the newest row of a sink that matches.
 
     It begins without state: at the newest checkpoint after which the rows of the sources alone lead to
     the row.
+
+    Args:
+        question: The question, with some fields of the wrong row.
+        expected: Right values of some columns. The rows from which the mended program may make the
+            right row are marked, so that a test keeps them (`Rows.stays`).
 
     Raises:
         ConfigurationError: No row matches, or state of every checkpoint has contributed to it; or an
@@ -139,19 +146,39 @@ def incident_of_row(question: WhyQuestion) -> RecordedIncident:
             row = answer.run.ledger.rows[answer.newest]
             (values,) = rows_values(row.batch.slice(row.at, 1))
             symptom = EmittedRow(values, "")
-            everything = source_deliveries(answer.run, path, answer.newest)
-            found = incident_of(
-                path, source_deliveries(answer.run, path, answer.newest, answer.input_rows), symptom
-            )
+            rows, needed, until = frozenset(answer.input_rows), None, answer.newest
+            if expected is not None:
+                right = {**values, **row_in_types(path, "", expected)}
+                rows, needed = _rows_of_right_row(right, path, answer)
+                until = len(answer.run.ledger.rows)
+            everything = source_deliveries(answer.run, path, until, needed=needed)
+            found = incident_of(path, source_deliveries(answer.run, path, until, rows, needed), symptom)
             if not found.shows():
                 # Rows that the explanation does not list may matter: those that advance event time.
                 found = incident_of(path, everything, symptom)
             if found.shows():
-                rows = sum(each.batch.num_rows for each in everything if isinstance(each, Rows))
-                return RecordedIncident(answer.started, found, rows)
+                count = sum(isinstance(each, Rows) for each in everything)
+                return RecordedIncident(answer.started, found, count)
         dependent = answer
     assert dependent is not None, "an answer was found, or `traced_answers` raises"
     raise _needs_state(dependent, question)
+
+
+def _rows_of_right_row(
+    row: Mapping[str, Any], path: SinkPath, answer: TracedAnswer
+) -> tuple[frozenset[int], NeededRows]:
+    """Return the rows that may lead to the right row or have led to the wrong one, and those of them
+    that stay."""
+    wrong = frozenset(answer.input_rows)
+    answers = Answers(answer.run.ledger, answer.run.watched, None)
+    right = ExpectedRow.of(row, path, answer.run, answers)
+    related = wrong | related_rows(right)
+    needed = needed_rows(right, related, answer.newest)
+    rows = needed.rows | wrong
+    # The right row may arrive after the wrong one.
+    firings = [each for step in answer.result.rows[0].steps for each in step.firings]
+    waits = any(each.watermark_ms is not None for each in firings) or max(rows) > answer.newest
+    return related, replace(needed, rows=rows, last_watermark=waits)
 
 
 def _needs_state(answer: TracedAnswer, question: WhyQuestion) -> ConfigurationError:
@@ -248,7 +275,7 @@ def _with_needed_watermarks(deliveries: Sequence[Delivery], needed: NeededRows) 
     found: list[Delivery] = []
     earliest_ms: int | None = None
     """Lowest event time of the staying rows that follow."""
-    is_last = True
+    is_last = needed.last_watermark
     for each in reversed(deliveries):
         match each:
             case WatermarkAdvance(watermark_ms):

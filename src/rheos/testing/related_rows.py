@@ -14,9 +14,10 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from rheos.core.graph import functions
 from rheos.core.graph.nodes import MAIN
+from rheos.core.operators.contract import OperatorSpec
 from rheos.core.operators.origins import (
-    CallOfFunction,
     NoRow,
     OneRow,
     PairOfRows,
@@ -187,9 +188,12 @@ class NeededRows:
     """Numbers of source rows."""
     watermarks: bool
     """Whether each watermark between the rows stays: timers of a function may depend on it."""
+    last_watermark: bool = True
 
 
-def needed_rows(expected: ExpectedRow, related: Collection[int]) -> NeededRows:
+def needed_rows(
+    expected: ExpectedRow, related: Collection[int], until: int | None = None
+) -> NeededRows:
     """Return the rows that may be left out of no test of the expected row.
 
     They are the rows that led to a row in its place, and:
@@ -197,6 +201,11 @@ def needed_rows(expected: ExpectedRow, related: Collection[int]) -> NeededRows:
     - if the path ends with windows, and the row names its window: the rows with event times in it;
     - if each row of the path is made of one row of each source, and the expected row names it: these;
     - otherwise all related rows that led to no row of the sink. If none arrives in its place: all.
+
+    Args:
+        expected: The expected row.
+        related: Numbers of the rows that may lead to it.
+        until: Number of the last row that arrives in its place; None: any.
     """
     ledger, answers, names = expected.ledger, expected.answers, expected.key_names
     arrivals = ledger.arrivals(expected.places[expected.path.sink.id])
@@ -204,7 +213,11 @@ def needed_rows(expected: ExpectedRow, related: Collection[int]) -> NeededRows:
     windows = _window_columns(expected, own)
     anchors = _anchors(expected, related, own)
     identity = names.union(windows, anchors)
-    in_place = [number for number in own if expected.agrees(number, identity)]
+    in_place = [
+        number
+        for number in own
+        if (until is None or number <= until) and expected.agrees(number, identity)
+    ]
     made_of = frozenset(answers.input_rows(*in_place))
     origins = [each.spec.origin() for each in expected.operators]
     several = [each for each in origins if not isinstance(each, NoRow | OneRow | SameRow)]
@@ -222,8 +235,16 @@ def needed_rows(expected: ExpectedRow, related: Collection[int]) -> NeededRows:
     return NeededRows(
         sorted(identity),
         (needed | made_of) & frozenset(related) or frozenset(related),
-        any(isinstance(each, CallOfFunction) for each in several),
+        any(_has_timers(each.spec) for each in expected.operators),
     )
+
+
+def _has_timers(spec: OperatorSpec) -> bool:
+    """Return whether the function of an operator defines what to do when a timer fires."""
+    methods = (
+        getattr(type(getattr(spec, "fn", None)), name, None) for name in ("on_timer", "on_timers")
+    )
+    return any(each is not None and each.__module__ != functions.__name__ for each in methods)
 
 
 def _window_columns(expected: ExpectedRow, own: Sequence[int]) -> Sequence[str]:

@@ -306,6 +306,31 @@ def ran(test: IncidentTest) -> list[str]:
     """Return the lines of the report of a test that fails."""
     with pytest.raises(AssertionError) as raised:
         run_test(test)
+@pytest.mark.usefixtures("job")
+def test_the_right_row_can_arrive_from_the_rows_of_a_wrong_one() -> None:
+    program = Path("job.py").read_text()
+    wrong = 'running(total=rh.agg.sum("amount"))'
+    for name, aggregate in (("smallest.py", "min"), ("largest.py", "max")):
+        Path(name).write_text(program.replace(wrong, f'running(total=rh.agg.{aggregate}("amount"))'))
+    right = rows_of("running", "largest.py")[-1]
+    asked = WhyQuestion(
+        "orders",
+        "running",
+        {"id": right["id"]},
+        checkpoint_dir="kept",
+        against="smallest.py",
+        from_start=True,
+    )
+    recorded = incident_of_row(asked, {"total": right["total"]})
+    file = Path("tests/test_incident.py")
+    test = incident_test(recorded, file, expected={"total": right["total"]})
+    with pytest.raises(AssertionError, match=r"receives .* and does not receive"):
+        run_test(test)
+    run_test(with_text(test, test.text.replace("smallest.py", "largest.py").splitlines()))
+    # Fewer rows lead to the wrong row alone.
+    assert incident_test(incident_of_row(asked), file).rows < test.rows
+
+
     return str(raised.value).splitlines()
 
 
