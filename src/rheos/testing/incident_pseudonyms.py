@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -12,7 +12,7 @@ import pyarrow as pa
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.elements import HIDDEN_PREFIX, Batch
 from rheos.ops.debugging.deliveries import Delivery, Rows
-from rheos.ops.debugging.incident import DeliveryResult, EmittedRow, Incident
+from rheos.ops.debugging.incident import DeliveryResult, EmittedRow, Incident, MissingRow
 from rheos.ops.debugging.pseudonyms import Pseudonyms
 
 
@@ -53,8 +53,15 @@ def anonymous(
         return changed
     # Collect the columns that together do not change the result. The others matter.
     free: set[str] = set()
+    if isinstance(incident.symptom, MissingRow):
+        # Equal keys of two sources are replaced together, or they would not match.
+        keys = set(incident.symptom.identity).intersection(columns).difference(keep)
+        free = keys if _replaced(incident, keys, random, is_smallest) is not None else free
     for name in columns:
-        if name not in keep and _replaced(incident, {*free, name}, random, is_smallest) is not None:
+        if (
+            name not in {*keep, *free}
+            and _replaced(incident, {*free, name}, random, is_smallest) is not None
+        ):
             free.add(name)
     needed = [name for name in columns if name not in free]
     raise ConfigurationError(
@@ -85,9 +92,15 @@ def _replaced(
         except KeyError:
             return value  # No row of it is left.
 
-    place = _place(incident, list(incident.run()))
+    before = list(incident.run())
+    place = _place(incident, before)
     other = replace(incident, part=incident.part.with_key(of_key), deliveries=deliveries)
     given = list(other.run())
+    if isinstance(incident.symptom, MissingRow):
+        missing = _replaced_missing_row(incident.symptom, columns, of_key, before, given)
+        if missing is None:
+            return None
+        other = replace(other, symptom=missing)
     if place is None:
         return other if other.shows() else None
     delivery, number = place
@@ -99,6 +112,40 @@ def _replaced(
         return None
     found = replace(other, symptom=EmittedRow(row.row, row.output))
     return found if not is_smallest or _needs_all_rows(found) else None
+
+
+def _replaced_missing_row(
+    missing: MissingRow,
+    columns: Collection[str],
+    value_of: Callable[[str, Any], Any],
+    before: Sequence[DeliveryResult],
+    after: Sequence[DeliveryResult],
+) -> MissingRow | None:
+    """Return the missing row with the other values of its key and of the source's row that it names.
+
+    Its other values are computed, so they must not depend on the replaced ones: they do not change in
+    the rows in its place. If no row is in its place, only the values of its key may be replaced.
+
+    Args:
+        missing: The row.
+        columns: Columns whose values are replaced.
+        value_of: Function that returns the new value of a column.
+        before: Results with the original values.
+        after: Results with the other values.
+    """
+    row = {name: value_of(name, missing.row[name]) for name in missing.identity}
+    computed = {name: value for name, value in missing.row.items() if name not in row}
+    other = replace(missing, row={**missing.row, **row})
+    old, new = missing.rows_in_place(before), other.rows_in_place(after)
+    if len(old) != len(new) or (computed and not old and not row.keys() >= set(columns)):
+        return None
+    if any(
+        repr(was[name]) != repr(now[name])
+        for was, now in zip(old, new, strict=True)
+        for name in computed
+    ):
+        return None
+    return replace(other, in_place=other.emitted_in_place(after))
 
 
 def _needs_all_rows(incident: Incident) -> bool:

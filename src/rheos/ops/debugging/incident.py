@@ -70,13 +70,17 @@ class MissingRow:
 
     def emitted_in_place(self, results: Iterable[DeliveryResult]) -> Sequence[str]:
         """Return the rows that a run emits in its place, as strings in ascending order."""
+        return sorted(repr(row) for row in self.rows_in_place(results))
+
+    def rows_in_place(self, results: Iterable[DeliveryResult]) -> list[dict[str, Any]]:
+        """Return the rows that a run emits in its place."""
         wanted = repr([self.row[name] for name in self.identity])
-        return sorted(
-            repr(dict(given.row))
+        return [
+            dict(given.row)
             for result in results
             for given in result.rows
             if not given.output and repr([given.row[name] for name in self.identity]) == wanted
-        )
+        ]
 
 
 Symptom: TypeAlias = RaisedError | EmittedRow | MissingRow
