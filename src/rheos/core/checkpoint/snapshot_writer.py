@@ -90,7 +90,7 @@ class _FileOfSet:
         return [found]
 
 
-class _Unprepared:
+class _FailedSet:
     """The completion of a set whose files could not be written or listed."""
 
     def __init__(self, error: Exception) -> None:
@@ -315,7 +315,7 @@ class SnapshotWriter:
             except Exception as error:
                 if prepared.release is not None:
                     self._io.submit(prepared.release)
-                failed = _Link(prepared.operator, prepared.files.state, _Unprepared(error))
+                failed = _Link(prepared.operator, prepared.files.state, _FailedSet(error))
                 prepared.pending.add([failed], [])
             else:
                 self._submit_files(prepared, files)
