@@ -11,13 +11,15 @@ usage: python -m benchmarks.function_kinds [--rounds N] [--batches N] [KIND ...]
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gc
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import count
+from typing import Any, cast
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")  # As in a worker.
 
@@ -27,16 +29,20 @@ import pyarrow as pa
 import rheos as rh
 from benchmarks.one_operator import opened
 from rheos.cli.benchmarks.intervals import MIN_ROUNDS, cell, ratio_cell
+from rheos.core.operators.async_map import AsyncMapSpec
 from rheos.core.operators.call import CallSpec
-from rheos.core.operators.contract import Operator, OperatorSpec
+from rheos.core.operators.contract import AsyncOperator, Operator, OperatorSpec, StartedWork
 from rheos.core.operators.filter_function import FilterFunctionSpec
 from rheos.core.operators.form_choice import ENOUGH_ROWS
 from rheos.core.operators.map import MapSpec
+from rheos.core.operators.pattern.operator import PatternSpec
 from rheos.core.operators.process import ProcessSpec
 from rheos.core.operators.reduce import ReduceSpec
-from rheos.core.protocol.elements import Batch
+from rheos.core.operators.window.spec import WindowSpec
+from rheos.core.protocol.elements import TS, WM, Batch
 from rheos.core.protocol.ports import Immediate
 from rheos.core.protocol.types import schema_of
+from rheos.runtimes.host.io import ThreadedIo
 
 ROWS = 16_384
 KEYS = 1_000
@@ -97,6 +103,21 @@ class TotalOfCity(rh.KeyedProcessFunction):
     def process_element(self, sale: Sale, ctx: rh.KeyedContext) -> Iterator[Priced]:
         self.cents[sale.city] = self.cents.get(sale.city, 0) + sale.cents
         yield Priced(sale.user, self.cents[sale.city] / 100, sale.city)
+
+
+class Basket(rh.WindowFunction):
+    """Emits the sum of a user's sales in a window."""
+
+    def process(self, sales: list[Sale], ctx: rh.WindowContext) -> Iterator[Priced]:
+        yield Priced(ctx.key, sum(sale.cents for sale in sales) / 100, sales[0].city)
+
+
+async def converted(sale: Sale) -> Priced:
+    return priced(sale)
+
+
+def is_larger(sale: Sale, earlier: Mapping[str, list[Sale]]) -> bool:
+    return sale.cents > earlier["first"][-1].cents
 
 
 Bare = Callable[[Batch], object]
@@ -161,6 +182,53 @@ def bare_total_of_city() -> Bare:
     return totals
 
 
+@dataclass
+class BareContext:
+    """What a bare loop passes to a window function."""
+
+    key: Any = None
+
+
+def bare_window() -> Bare:
+    function, ctx = Basket(), BareContext()
+
+    def baskets(batch: Batch) -> object:
+        sales_of: defaultdict[int, list[Sale]] = defaultdict(list)
+        for sale in records(batch):
+            sales_of[sale.user].append(sale)
+        made: list[Priced] = []
+        for ctx.key, sales in sales_of.items():
+            made += function.process(sales, cast(Any, ctx))
+        return columns(made)
+
+    return baskets
+
+
+def bare_async() -> Bare:
+    loop = asyncio.new_event_loop()
+
+    async def answers(batch: Batch) -> list[Priced]:
+        return await asyncio.gather(*map(converted, records(batch)))
+
+    return lambda batch: columns(loop.run_until_complete(answers(batch)))
+
+
+def bare_pattern() -> Bare:
+    firsts: dict[int, list[Sale]] = {}
+
+    def matched(batch: Batch) -> object:
+        made = []
+        for sale in records(batch):
+            before = firsts.pop(sale.user, None)
+            if before is not None and is_larger(sale, {"first": before}):
+                made.append(Priced(sale.user, sale.cents / 100, sale.city))
+            if is_large(sale):
+                firsts[sale.user] = [sale]
+        return columns(made)
+
+    return matched
+
+
 def bare_flat_map(batch: Batch) -> object:
     return columns([each for sale in records(batch) for each in installments(sale)])
 
@@ -177,12 +245,20 @@ class Kind:
     add: Callable[[rh.Environment, Any], object]
     spec: type[OperatorSpec]
     bare: Callable[[], Bare]
+    has_time: bool = False
+    """Whether rows have event time. Each batch is a second of it."""
 
 
 def add_call(env: rh.Environment, sales: Any) -> None:
     env.register("sales", sales)
     env.register_function("dollars", dollars)
     env.sql("SELECT dollars(cents, share) AS made FROM sales").collect("found")
+
+
+def add_pattern(env: rh.Environment, sales: Any) -> None:
+    pattern = rh.pattern.begin("first").where(is_large).next("second").where(is_larger)
+    found = sales.key_by("user").detect(pattern.within("10m"))
+    found.select(cents=rh.col("second").struct.field("cents")).collect("found")
 
 
 KINDS = {
@@ -216,22 +292,35 @@ KINDS = {
         ProcessSpec,
         bare_total_of_city,
     ),
+    "window function": Kind(
+        lambda env, sales: (
+            sales.key_by("user").window(rh.Tumbling("1s")).process(Basket()).collect("found")
+        ),
+        WindowSpec,
+        bare_window,
+        has_time=True,
+    ),
+    "async map": Kind(
+        lambda env, sales: sales.map_async(converted, capacity=ROWS).collect("found"),
+        AsyncMapSpec,
+        bare_async,
+    ),
+    "pattern condition": Kind(add_pattern, PatternSpec, bare_pattern, has_time=True),
     "SQL function": Kind(add_call, CallSpec, lambda: bare_call),
 }
 
 
 def operator(kind: Kind, *, compiled: bool) -> Operator:
     env = rh.Environment(1, compiled=compiled)
-    kind.add(env, env.from_source(rh.collection([], schema=Sale), name="sales"))
-    made = opened(env, kind.spec, ROWS)
-    made.ctx.io = AtOnce()  # type: ignore[assignment]
-    return made
+    watermark = rh.Watermark.monotonic(on="cents") if kind.has_time else None
+    kind.add(env, env.from_source(rh.collection([], schema=Sale), watermark, name="sales"))
+    return opened(env, kind.spec, ROWS, AtOnce(1, lambda: None))
 
 
-class AtOnce:
-    """Executes work when it is requested."""
+class AtOnce(ThreadedIo):
+    """Executes work when it is requested. Event loops have their thread."""
 
-    def aside(self, work: Callable[[], Any]) -> Immediate[Any]:
+    def aside(self, work: Callable[[], Any]) -> Any:
         return Immediate(work())
 
 
@@ -260,8 +349,32 @@ def spent_ns(process: Callable[[Batch], object], given: list[Batch], batches: in
     return (time.process_time_ns() - began) / (batches * ROWS)
 
 
-def consumed(of: Operator) -> Callable[[Batch], object]:
-    return lambda batch: list(of.on_batch(0, batch))
+def consumed(of: Operator, *, has_time: bool) -> Callable[[Batch], object]:
+    """Return a function that passes a batch to the operator, and takes all of its output."""
+    if isinstance(of, AsyncOperator):
+        return lambda batch: list(answered(of, batch).finish(batch))
+    return seconds_passed_to(of) if has_time else lambda batch: list(of.on_batch(0, batch))
+
+
+def answered(of: AsyncOperator, batch: Batch) -> StartedWork:
+    work = of.begin(0, batch)
+    while not work.ready():
+        time.sleep(0.0002)
+    return work
+
+
+def seconds_passed_to(of: Operator) -> Callable[[Batch], object]:
+    seconds = count()
+    within = np.arange(ROWS) * 1000 // ROWS
+
+    def passed(batch: Batch) -> object:
+        times = 1000 * next(seconds) + within
+        hidden = [pa.array(times), pa.array(times - 1)]
+        names = [*batch.schema.names, TS, WM]
+        timed = pa.RecordBatch.from_arrays([*batch.columns, *hidden], names=names)
+        return [*of.on_batch(0, timed), *of.on_watermark(int(times[-1]))]
+
+    return passed
 
 
 def main() -> None:
@@ -282,8 +395,8 @@ def main() -> None:
         compiles = operator(kind, compiled=True)
         forms = {
             "bare": kind.bare(),
-            "interpreted": consumed(operator(kind, compiled=False)),
-            "compiled": consumed(compiles),
+            "interpreted": consumed(operator(kind, compiled=False), has_time=kind.has_time),
+            "compiled": consumed(compiles, has_time=kind.has_time),
         }
         # The compiled form takes over after these rows.
         spent_ns(forms["compiled"], given, ENOUGH_ROWS // ROWS + 3)
