@@ -148,9 +148,12 @@ class Writer:
         return self.operations.index(operation)
 
     def failure(self, line: int, what: str, hint: str | None = None) -> str:
-        """Return the number of a failure; 0 means no failure."""
+        """Return the number of a failure, as source code; 0 means no failure.
+
+        numba would compile a called function anew for each literal, but has one form for all `int64`.
+        """
         self.failures.append(Failure(line, what, hint, self.file))
-        return str(len(self.failures))
+        return f"int64({len(self.failures)})"
 
     def require_value(self, value: Value, line: int, what: str, hint: str | None = None) -> None:
         """Write code that makes the row fail if the value is None."""
