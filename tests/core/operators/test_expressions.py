@@ -149,3 +149,32 @@ def test_cutting_batches_changes_nothing(pairs: list[tuple[Any, Any]], data: st.
         operator("with_columns", (pl.col("s") + "!").alias("s"), (pl.col("n") / 3).alias("h")),
     ):
         assert run(op, rows[:cut]) + run(op, rows[cut:]) == run(op, rows)
+
+
+POINT = pa.struct([("x", pa.int64()), ("name", pa.string()), ("at", pa.struct([("y", pa.int32())]))])
+POINTS = [
+    {"x": 1, "name": "a", "at": {"y": 1}},
+    None,
+    {"x": None, "name": "é", "at": None},
+    {"x": 4, "name": None, "at": {"y": None}},
+]
+
+
+def test_fields_of_structs_are_the_same_arrays() -> None:
+    schema = pa.schema([("point", POINT), *HIDDEN])
+    rows = [{"point": point, TS: 1, WM: 0} for point in POINTS]
+    batch = pa.RecordBatch.from_pylist(rows, schema)
+    point = pl.col("point")
+    field = point.struct.field
+    exprs = [field("x"), field("name").alias("n"), field("at").struct.field("y"), field("at"), point]
+    selecting = operator("select", *exprs, schema=schema)
+    for part in (batch, batch.slice(1, 2), batch.slice(3)):
+        [out] = selecting.on_batch(0, part)
+        out.batch.validate(full=True)
+        frame = pl.DataFrame(part.select(["point"]))
+        found = pl.DataFrame(out.batch.select(["x", "n", "y", "at", "point"]))
+        assert found.equals(frame.select(exprs))
+    names, before = batch.column("point").field("name"), pa.RecordBatch.column
+    whole = batch.slice(0, 1)
+    [out] = selecting.on_batch(0, whole)
+    assert before(out.batch, "n").buffers()[2].address == names.buffers()[2].address

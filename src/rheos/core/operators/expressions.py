@@ -1,7 +1,7 @@
 """`filter`, `select` and `with_columns`: Polars expressions over each batch.
 
 Polars receives only the columns that expressions read, and returns only computed columns. All other
-columns, including the hidden ones, stay the same Arrow arrays. For a filter, Polars computes a mask and
+columns, and fields of structs, stay the same Arrow arrays. For a filter, Polars computes a mask and
 Arrow drops the rows. Computed columns are cast to the declared type. For Polars' large strings only the
 offsets are rewritten.
 
@@ -29,8 +29,9 @@ from typing import ClassVar, Literal
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from rheos.core.graph.expression_trees import FAILURES, spell_expression
+from rheos.core.graph.expression_trees import FAILURES, spell_expression, tree_of
 from rheos.core.graph.nodes import MAIN, Spec
 from rheos.core.graph.types import columns_read, without
 from rheos.core.operators.contract import Needed, Operator, OperatorContext, Out, RowSpec
@@ -120,19 +121,17 @@ class ExpressionOperator(Operator):
         self._op = spec.op
         self._failing = spec.failing
         self._schema = ctx.outputs[MAIN].schema if MAIN in ctx.outputs else None
-        # A filter has one mask. A plain column of a select, renamed or not, is passed on as the same
-        # array.
+        # A filter has one mask. A plain column of a select, or a plain field of a struct, is passed on
+        # as the same array, renamed or not.
         computed: tuple[pl.Expr, ...] = spec.exprs
-        self._named: dict[str, str] = {}
+        self._named: dict[str, tuple[str, ...]] = {}
         if spec.op == "filter":
             computed = (reduce(and_, spec.exprs),)
         else:
-            computed = tuple(expr for expr in spec.exprs if not _is_renamed(expr))
-            self._named = {
-                expr.meta.output_name(): expr.meta.root_names()[0]
-                for expr in spec.exprs
-                if _is_renamed(expr)
-            }
+            paths = [_path(expr, ctx.ports[0].schema, self._schema) for expr in spec.exprs]
+            named = zip(spec.exprs, paths, strict=True)
+            self._named = {expr.meta.output_name(): path for expr, path in named if path}
+            computed = tuple(expr for expr, path in zip(spec.exprs, paths, strict=True) if path is None)
         self._computed = RowExpressions(computed, visible(ctx.ports[0].schema))
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
@@ -162,7 +161,7 @@ class ExpressionOperator(Operator):
         arrays = [
             _arrow(by_name[field.name], field.type)
             if field.name in by_name
-            else _fitted(batch.column(self._named.get(field.name, field.name)), field.type)
+            else _fitted(_at(batch, self._named.get(field.name, (field.name,))), field.type)
             for field in self._schema
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -173,9 +172,37 @@ class ExpressionOperator(Operator):
             _arrow(series, self._schema.field(series.name).type)
 
 
-def _is_renamed(expr: pl.Expr) -> bool:
-    """Return whether the expression is a plain column, renamed or not."""
-    return bool(expr.meta.undo_aliases().meta.is_column())
+def _path(expr: pl.Expr, columns: pa.Schema, output: pa.Schema | None) -> tuple[str, ...] | None:
+    """Return the path to a plain column, or to a plain field of a struct in it. Return None for other
+    expressions, and for fields that are converted to another type."""
+    plain = expr.meta.undo_aliases()
+    if plain.meta.is_column():
+        return (plain.meta.root_names()[0],)
+    fields, tree = [], tree_of(plain)
+    while True:
+        match tree:
+            case {
+                "Function": {"input": [inner], "function": {"StructExpr": {"FieldByName": str(name)}}}
+            }:
+                fields.append(name)
+                tree = inner
+            case {"Column": str(column)} if output is not None and column in columns.names:
+                break
+            case _:
+                return None
+    name, kind = expr.meta.output_name(), columns.field(column).type
+    for field in reversed(fields):
+        if not pa.types.is_struct(kind) or kind.get_field_index(field) < 0:
+            return None
+        kind = kind.field(field).type
+    if name in output.names and output.field(name).type != kind:
+        return None
+    return (column, *reversed(fields))
+
+
+def _at(batch: Batch, path: Sequence[str]) -> pa.Array:
+    column = batch.column(path[0])
+    return column if len(path) == 1 else pc.struct_field(column, path[1:])
 
 
 def _arrow(series: pl.Series, kind: pa.DataType) -> pa.Array:
