@@ -161,7 +161,7 @@ class ExpressionOperator(Operator):
         arrays = [
             _arrow(by_name[field.name], field.type)
             if field.name in by_name
-            else _fitted(_at(batch, self._named.get(field.name, (field.name,))), field.type)
+            else _fitted(_read_path(batch, self._named.get(field.name, (field.name,))), field.type)
             for field in self._schema
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -200,7 +200,7 @@ def _path(expr: pl.Expr, columns: pa.Schema, output: pa.Schema | None) -> tuple[
     return (column, *reversed(fields))
 
 
-def _at(batch: Batch, path: Sequence[str]) -> pa.Array:
+def _read_path(batch: Batch, path: Sequence[str]) -> pa.Array:
     column = batch.column(path[0])
     return column if len(path) == 1 else pc.struct_field(column, path[1:])
 
