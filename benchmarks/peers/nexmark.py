@@ -6,7 +6,7 @@ First, both systems run the query over 20,000 events: the numbers of results, th
 columns and their checksums must agree. Then each round runs the query in both systems, which take
 turns at going first. Each system has one process for the runs of a query. A run reads a fixed number of
 events and ends with the last result. Measurements are those of the second half of the events, because
-Flink compiles each query anew. A run of both systems in advance determines the number, so that the
+Flink compiles each query anew. Runs of both systems in advance determine the number, so that the
 second half lasts the given seconds in the faster system, and at most three times that in the other.
 
 Both systems create the events themselves and drop the results. Flink runs as its documentation
@@ -21,7 +21,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -53,6 +53,8 @@ _RATE: Metric = lambda run: run["records_per_s"] / 1e6  # noqa: E731
 _PROCESSOR_US: Metric = lambda run: run["processor_us_per_record"]  # noqa: E731
 _LONGEST = 3.0
 """Maximum duration of the slower system, in durations of the faster one."""
+_TRIALS = 3
+"""Maximum number of runs in advance."""
 _STEP = 10_000
 """Numbers of events are multiples of it."""
 _FIRST_S = 1.5
@@ -67,6 +69,25 @@ def events_of(seconds: float, rates: Sequence[float]) -> int:
     """
     half = seconds * min(max(rates), _LONGEST * min(rates))
     return max(round(2 * half / _STEP) * _STEP, 2 * _STEP)
+
+
+def calibrate(seconds: float, first: int, rates_of: Callable[[int], Sequence[float]]) -> int:
+    """Return the number of events of a run, as `events_of` does, from runs in advance.
+
+    A short run is slower than a long one: batches are still small, and Java is still interpreted. So a
+    run in advance is repeated if it had less than half of the events.
+
+    Args:
+        seconds: How long the second half of the events lasts in the faster system.
+        first: Number of events of the first run.
+        rates_of: Function that makes a run in each system, and returns the rates.
+    """
+    events = first
+    for _ in range(_TRIALS):
+        tried, events = events, events_of(seconds, rates_of(events))
+        if events <= 2 * tried:
+            break
+    return events
 
 
 def line(name: str, events: int, ours: Sequence[Run], theirs: Sequence[Run]) -> str:
@@ -117,10 +138,13 @@ class Comparison:
         """Run a query in turns, and return its line of the table."""
         flink = self._flink.lasting()
         systems = {"Rheos": self._rheos, "Flink": flink}
-        first = round(FLINK_2_0[name] * PARALLELISM * _FIRST_S)
+
+        def rates_of(events: int) -> list[float]:
+            return [self._run(system, name, events)["records_per_s"] for system in systems.values()]
+
         try:
-            rates = [self._run(system, name, first)["records_per_s"] for system in systems.values()]
-            events = events_of(self._seconds, rates)
+            first = round(FLINK_2_0[name] * PARALLELISM * _FIRST_S)
+            events = calibrate(self._seconds, first, rates_of)
             runs: dict[str, list[Run]] = {system: [] for system in systems}
             for number in range(self._rounds):
                 for of in systems if number % 2 else reversed(systems):

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.nexmark.statements import STATEMENTS
-from benchmarks.peers.nexmark import HEADER, Comparison, events_of, line
+from benchmarks.peers.nexmark import HEADER, Comparison, calibrate, events_of, line
 from benchmarks.peers.nexmark_check import by_rheos, write_folder
 
 EVENTS = 500
@@ -41,6 +41,19 @@ def test_the_slower_system_limits_the_number_of_events() -> None:
     assert events_of(1.0, [1_000_000, 100_000]) == 600_000
     assert events_of(1.0, [100, 1_000]) == 20_000
     assert isinstance(events_of(0.3, [1_234_567.0, 765_432.1]), int)
+
+
+def test_a_run_in_advance_is_repeated_if_it_was_short() -> None:
+    tried: list[int] = []
+
+    def rates_of(events: int) -> list[float]:
+        tried.append(events)
+        return [100_000.0, 100_000.0] if events < 100_000 else [1_000_000.0, 900_000.0]
+
+    assert calibrate(1.0, 50_000, rates_of) == 2_000_000
+    assert tried == [50_000, 200_000, 2_000_000]
+    assert calibrate(1.0, 1_500_000, rates_of) == 2_000_000
+    assert tried[3:] == [1_500_000]
 
 
 def test_a_line_compares_pairs_of_the_same_round() -> None:
