@@ -129,8 +129,12 @@ def _counterpart(
 ) -> PlannedOperator:
     """Return the interval join whose sides have these columns. Raise ConfigurationError if there is no
     such join, or several, or if its state has another form."""
-    joins = [planned for planned in plan.operators() if isinstance(planned.spec, IntervalJoinSpec)]
-    found = [planned for planned in joins if all(map(_has_columns, planned.ports, frames))]
+    found = [
+        (planned, spec)
+        for planned in plan.operators()
+        if type(spec := planned.spec) is IntervalJoinSpec
+        and all(map(_has_columns, planned.ports, frames))
+    ]
     if len(found) != 1:
         sides = " and ".join(", ".join(frame.columns[: -len(keys)]) for frame, keys in frames)
         many = "several interval joins" if found else "no interval join"
@@ -139,11 +143,10 @@ def _counterpart(
             hint="write left.key_by(...).interval_join(right.key_by(...), between=(...)), with the "
             "names and the sides of the query",
         )
-    (planned,) = found
-    assert isinstance(planned.spec, IntervalJoinSpec)
-    if planned.spec.how != "inner":
+    ((planned, spec),) = found
+    if spec.how != "inner":
         raise ConfigurationError(
-            f'the interval join has how="{planned.spec.how}", and only inner joins are moved',
+            f'the interval join has how="{spec.how}", and only inner joins are moved',
             hint="let the query finish, and start the job without its state",
         )
     if any(port.type.time_column is None for port in planned.ports):
