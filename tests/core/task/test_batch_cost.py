@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from math import log2
 
 import pytest
 from hypothesis import given
@@ -36,6 +37,8 @@ def test_two_sizes_separate_the_costs(fixed_us: int, row_us: int) -> None:
     assert chain.costs.row_us == pytest.approx(fixed_us / 512 + row_us)
     chain.run(1_024)
     assert chain.costs.is_separated
+    time_us = chain.costs.fixed_us + chain.costs.row_us * chain.costs.present_rows
+    assert time_us == pytest.approx(fixed_us + 1_024 * row_us), "BC2"
     assert chain.costs.fixed_us == pytest.approx(fixed_us, abs=0.01)
     assert chain.costs.row_us == pytest.approx(row_us, abs=0.01)
 
@@ -74,13 +77,15 @@ COUNTS = st.tuples(st.integers(0, 10**6), st.integers(0, 10**4), st.integers(0, 
 
 
 @given(st.lists(COUNTS), st.floats(0, 1), st.integers(0, 1_000))
-def test_both_costs_are_the_time_of_a_batch(
+def test_only_another_size_separates_a_fixed_cost(
     steps: list[tuple[int, int, int]], share: float, small_rows: int
 ) -> None:
     costs = BatchCosts()
+    sizes = {round(log2(rows / max(batches, 1))) for rows, batches, _ in steps if rows}
     for taken in accumulate(steps, lambda a, b: tuple(map(sum, zip(a, b, strict=True)))):
         costs.measure(IntakeCounts(*taken), share, small_rows)
         assert costs.fixed_us >= 0, "BC1"
         assert costs.row_us >= 0, "BC1"
-        if not costs.is_separated:
-            assert costs.fixed_us == 0
+        if len(sizes) == 1:
+            assert costs.fixed_us == pytest.approx(0, abs=1e-6)
+            assert not costs.is_separated
