@@ -184,7 +184,7 @@ def bare_total_of_city() -> Bare:
 
 @dataclass
 class BareContext:
-    """What a bare loop passes to a window function."""
+    """The context that a bare loop passes to a window function."""
 
     key: Any = None
 

@@ -31,9 +31,9 @@ _INTERVALS = 20
 _CHANGED = 1.25
 """Ratio of the costs of rows at which they count as changed."""
 _SETTLED = 3
-"""Number of intervals from which the minimum is reliable."""
+"""Number of intervals from which the minimum of the present size may halve the size, or begin a try."""
 _RELIABLE = 10
-"""Number of intervals from which a size counts before others."""
+"""Number of intervals from which another size is preferred to those with fewer."""
 _APART = 1.4
 """Minimum ratio of two sizes whose difference shows the cost of rows."""
 
