@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,13 +11,18 @@ from typing import Any
 import pytest
 
 import rheos as rh
+from rheos.core.checkpoint.savepoint import MANIFEST
 from rheos.core.errors import CheckpointError
+from rheos.core.metrics.event_log import EventKind
 from rheos.core.protocol.ids import JobId
-from rheos.ops.control import controlled_jobs
+from rheos.ops.control import alert_webhook, controlled_jobs
 from rheos.ops.control.controlled_jobs import ControlledRuntime
-from rheos.runtimes.driver.stored_state_check import check_stored_state
+from rheos.ops.control.registry import Registry
+from rheos.runtimes.continuous import runtime as continuous_runtime
+from rheos.runtimes.continuous.runtime import ContinuousRuntime
+from rheos.runtimes.driver.stored_state_check import find_misfit
 from rheos.runtimes.host.stores import open_store
-from rheos.runtimes.job import JobConfig
+from rheos.runtimes.job import AlertConfig, JobConfig, JobState
 from tests.runtimes.views.jobs import Started, clicks, reached
 
 RETURNS = {"page": int, "n": int}
@@ -57,6 +64,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the checkpoint directory of a job that runs the unchanged program."""
     job: Any = program(runtime=Started()).execute_async("job")
     reached(job, 2)
+    job.savepoint()
     directory = str(tmp_path_factory.mktemp("kept"))
     store = open_store(directory)
     for path, data in job.world.store.files.items():
@@ -64,9 +72,16 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> str:
     return directory
 
 
+def savepoint_in(directory: Path) -> str:
+    (manifest,) = directory.rglob(MANIFEST)
+    return str(manifest.parent)
+
+
 def check(env: rh.Environment, directory: str, **given: Any) -> None:
     config = JobConfig(JobId("job"), checkpoint_dir=directory, **given)
-    check_stored_state(env.plan("job"), config)
+    misfit = find_misfit(env.plan("job"), config)
+    if misfit is not None:
+        raise misfit
 
 
 MISFITS: dict[str, tuple[dict[str, Any], str]] = {
@@ -81,7 +96,7 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("kind", MISFITS)
 def test_a_misfit_names_the_checkpoint_and_a_remedy(directory: str, kind: str) -> None:
     changed, what = MISFITS[kind]
-    with pytest.raises(CheckpointError, match=f"the newest checkpoint.*({what})") as refused:
+    with pytest.raises(CheckpointError, match=rf"checkpoint \d+.*({what})") as refused:
         check(program(**changed), directory)
     assert refused.value.hint
 
@@ -103,20 +118,71 @@ def test_state_that_cannot_be_read_is_reported_by_the_driver(tmp_path: Path) -> 
     check(changed, str(tmp_path), from_savepoint=str(tmp_path / "no savepoint"))
 
 
-class NoSpark:
-    def submit(self, *asked: Any) -> Any:
-        raise AssertionError("Spark was started")
-
-    settle = submit
+class SparkStartedError(Exception):
+    pass
 
 
-def test_an_upgrade_is_refused_before_spark_starts(
-    directory: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ControlledRuntime:
+    def start(*given: Any) -> Any:
+        raise SparkStartedError
+
+    monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(continuous_runtime, "get_context", start)
+    monkeypatch.setattr(continuous_runtime, "get_session", start)
     monkeypatch.setattr(controlled_jobs, "find_predecessor", lambda config: None)
+    return ControlledRuntime("continuous", ContinuousRuntime())
+
+
+def test_an_upgrade_is_refused_before_spark_starts(directory: str, runtime: ControlledRuntime) -> None:
     config = JobConfig(JobId("job"), checkpoint_dir=directory, succeeds="job")
-    runtime = ControlledRuntime("continuous", NoSpark())
     with pytest.raises(CheckpointError, match="cannot read the stored state"):
         runtime.submit(program(Other).plan("job"), config)
-    with pytest.raises(AssertionError, match="Spark was started"):
+    with pytest.raises(SparkStartedError):
         runtime.submit(program().plan("job"), config)
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["checkpoint directory", "temporary folder"])
+def test_a_job_fails_before_spark_starts_and_notifies(
+    directory: str,
+    runtime: ControlledRuntime,
+    keeps: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    posted: list[dict[str, Any]] = []
+
+    def post(url: str, body: bytes) -> int:
+        posted.append(json.loads(body))
+        return 200
+
+    monkeypatch.setattr(alert_webhook, "post_json", post)
+    kept = shutil.copytree(directory, tmp_path / "kept")
+    given: dict[str, Any] = {"checkpoint_dir": str(kept)}
+    if not keeps:
+        given = {"from_savepoint": savepoint_in(kept)}
+    config = JobConfig(JobId("job"), alerts=AlertConfig("https://hooks.example.com"), **given)
+    job = runtime.submit(program(Other).plan("job"), config)
+    with pytest.raises(CheckpointError, match="cannot read the stored state") as refused:
+        job.wait()
+    status = job.status()
+    assert (status.state, status.failure) == (JobState.FAILED, str(refused.value))
+    assert job.metrics().readings
+    with pytest.raises(CheckpointError, match="the job has ended"):
+        job.savepoint()
+    (event,) = [each for each in job.events() if each.kind is EventKind.ENDED]
+    assert event.what == f"failed: {refused.value.what}"
+    (alert,) = posted
+    assert refused.value.what in alert["text"]
+    (ended,) = Registry().ended_jobs.newest_first()
+    assert (ended.state, ended.failure) == (JobState.FAILED.value, str(refused.value))
+    assert event in ended.events
+
+
+def test_a_finished_job_does_nothing_whatever_the_program(tmp_path: Path) -> None:
+    job: Any = program(runtime=Started()).execute_async("job")
+    job.wait()
+    store = open_store(str(tmp_path))
+    for path, data in job.world.store.files.items():
+        store.put(path, data)
+    check(program(Other), str(tmp_path))

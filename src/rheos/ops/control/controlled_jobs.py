@@ -45,7 +45,6 @@ from rheos.ops.control.termination import TERMINATION
 from rheos.ops.openlineage.emitter import LineageEmitter
 from rheos.ops.openlineage.events import lineage_of
 from rheos.runtimes.driver.status import OUTCOMES
-from rheos.runtimes.driver.stored_state_check import check_stored_state
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.host.stores import check_writable, open_store
 from rheos.runtimes.job import AlertConfig, JobConfig, JobResult, JobStatus
@@ -138,8 +137,6 @@ class ControlledRuntime:
                 config = replace(config, predecessor=predecessor_of(note.previous))
                 keeper = NoteKeeper(note)
                 undo.callback(keeper.close)
-            if config.from_savepoint is not None:
-                check_stored_state(plan, config)
             log = None
             if config.log_level is not None:
                 log = LogFile(config.key, config.job)
@@ -180,7 +177,6 @@ class ControlledRuntime:
     ) -> JobHandle:
         """Start a driver that waits for a running job, and let the job be handed over to it."""
         running = find_predecessor(config)
-        check_stored_state(plan, config)
         note = _note(config, str(config.checkpoint_dir))
         handle = self._runtime.submit(plan, config, listener)
         outline = PlanOutline.of(plan)

@@ -25,6 +25,7 @@ from rheos.runtimes.continuous.resources import check_slots, most_slots
 from rheos.runtimes.driver.driven_job import MasterDrivenJob
 from rheos.runtimes.driver.driver_logs import RestartReport
 from rheos.runtimes.driver.master import Master
+from rheos.runtimes.driver.refused_job import RefusedJob
 from rheos.runtimes.driver.sources_and_sinks import (
     as_of_now,
     check_targets,
@@ -37,6 +38,7 @@ from rheos.runtimes.driver.sources_and_sinks import (
     staged_sources,
     stages,
 )
+from rheos.runtimes.driver.stored_state_check import find_misfit
 from rheos.runtimes.host.interruptible_waits import event_set, result_of
 from rheos.runtimes.host.io import DetachedIo, SystemClock
 from rheos.runtimes.host.process_metrics import driver_readings
@@ -76,11 +78,23 @@ class ContinuousRuntime:
         plan: PhysicalPlan,
         config: JobConfig,
         listener: Callable[[JobStatus], None] | None = None,
-    ) -> ContinuousJob:
-        """Start the plan. Raise ConfigurationError or InputError."""
+    ) -> MasterDrivenJob:
+        """Start the plan. If the program does not fit its stored state, return a job that has failed,
+        without starting Spark.
+
+        Raises:
+            ConfigurationError: the environment does not allow it.
+            InputError: a source or sink cannot be used.
+            CheckpointError: the driver waits for a running job, and does not fit the job's state.
+        """
         if config.from_savepoint is not None:
             # The log stores the folder by this name, from whatever shell the job is started.
             config = replace(config, from_savepoint=absolute(config.from_savepoint).rstrip("/"))
+        misfit = find_misfit(plan, config)
+        if misfit is not None:
+            if config.succeeds is not None:
+                raise misfit  # The job continues under the other driver (UP2).
+            return RefusedJob(plan, config, misfit)
         if config.until_now:
             plan = as_of_now(plan)
         # Staged sources list their splits after they are staged.
@@ -104,6 +118,8 @@ class ContinuousRuntime:
     def settle(self, job: JobHandle, config: JobConfig) -> None:
         """Make a session for the user, next to the job. The job needs none, so its workers start first.
         A failure here does not affect the job."""
+        if isinstance(job, RefusedJob):
+            return
         with contextlib.suppress(Exception):
             if found_session(config) is None:
                 deadline = time.monotonic() + _SESSION_AFTER_S

@@ -1,44 +1,36 @@
 """Checks before Spark starts whether a program fits the state from which it would continue.
 
-The driver makes the same comparison when it reads the log (`continuation`), which is the one that
-counts. This one only makes its error appear sooner.
+The driver makes the same decision when it reads the log (`continuation`), which is the one that counts.
+This one only makes its error appear sooner.
 """
 
 from __future__ import annotations
 
-import msgspec
-
-from rheos.connectors.urls import absolute
-from rheos.core.checkpoint.continuation import fitted, needed_savepoint
-from rheos.core.checkpoint.events import JobShape
-from rheos.core.checkpoint.log import JobLog
-from rheos.core.checkpoint.log_entries import CheckpointCompleted
+from rheos.core.checkpoint.continuation import decide, needed_savepoint
+from rheos.core.checkpoint.events import JobShape, SavepointRead
+from rheos.core.checkpoint.log import JobLog, LogView
 from rheos.core.checkpoint.savepoint import read_savepoint
+from rheos.core.errors import CheckpointError
 from rheos.core.operators.shapes import state_shapes
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.runtimes.host.stores import open_store
 from rheos.runtimes.job import JobConfig
 
 
-def check_stored_state(plan: PhysicalPlan, config: JobConfig) -> None:
-    """Compare the program with the newest checkpoint of its job, or with the savepoint that it starts
-    from. If these cannot be read, do nothing: the driver reports that.
+def find_misfit(plan: PhysicalPlan, config: JobConfig) -> CheckpointError | None:
+    """Return why the program does not fit the newest checkpoint of its job, or the savepoint that it
+    starts from. Return None if it fits, or if these cannot be read: the driver reports that.
 
     Args:
         plan: Plan of the program, as it was submitted.
-        config: The job, its checkpoint directory and its savepoint.
-
-    Raises:
-        CheckpointError: The program does not fit the state. The error has the operator's line.
+        config: The job, its checkpoint directory and the absolute path of its savepoint.
     """
     try:
-        stored = _stored(config)
+        view, savepoint = _read(config)
     except Exception:
-        return  # A store's error is not always an OSError.
-    if stored is None:
-        return
-    what, entry = stored
+        return None  # A store's error is not always an OSError.
     operators = plan.operators()
+    # Only sinks that are prepared know the columns of their targets.
     shape = JobShape(
         {operator.id: operator.name for operator in operators},
         plan.parallelism,
@@ -46,19 +38,27 @@ def check_stored_state(plan: PhysicalPlan, config: JobConfig) -> None:
         state_shapes(operators),
         sites={operator.id: operator.site for operator in operators},
     )
-    # Only sinks that are prepared know the columns of their targets.
-    fitted(msgspec.structs.replace(entry, targets={}), shape, what, config.upgrade)
+    try:
+        decide(
+            view,
+            shape,
+            config.job,
+            config.checkpoint_dir or "",
+            savepoint,
+            from_savepoint=config.from_savepoint,
+            upgrade=config.upgrade,
+        )
+    except CheckpointError as misfit:
+        return misfit
+    return None
 
 
-def _stored(config: JobConfig) -> tuple[str, CheckpointCompleted] | None:
-    """Return the state that the job would start from, with its name for errors; None if none exists."""
-    folder = None if config.from_savepoint is None else absolute(config.from_savepoint).rstrip("/")
-    newest = None
+def _read(config: JobConfig) -> tuple[LogView, SavepointRead | None]:
+    """Return the log of the job, and the savepoint that it would start from."""
+    view = LogView()
     if config.checkpoint_dir is not None:
         view = JobLog(open_store(config.checkpoint_dir, make=False), config.job).read()
-        folder = needed_savepoint(view, folder)
-        newest = view.completed[-1].entry if view.completed else None
-    if folder is not None:
-        savepoint = read_savepoint(open_store(folder, make=False), folder)
-        return f"the savepoint {folder!r}", savepoint.entry
-    return None if newest is None else ("the newest checkpoint", newest)
+    folder = needed_savepoint(view, config.from_savepoint)
+    if folder is None:
+        return view, None
+    return view, SavepointRead(folder, read_savepoint(open_store(folder, make=False), folder))
