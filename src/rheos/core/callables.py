@@ -29,6 +29,11 @@ def function_name(fn: Any) -> str:
     return str(name).rpartition("<locals>.")[2]
 
 
+def is_generator(fn: Any) -> bool:
+    """Return whether each call of the function returns a generator."""
+    return inspect.isgeneratorfunction(_called(fn))
+
+
 def check_callable(fn: Any, method: str, takes: Sequence[str], *, yields: bool = False) -> None:
     """Check a function that a method takes.
 

@@ -29,16 +29,15 @@ check_example(
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import GeneratorType
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 
+from rheos.core.callables import is_generator
 from rheos.core.compiler.eligibility import Automatic, named_form, summary_of
 from rheos.core.compiler.forms import FLAT_MAP, MAP
 from rheos.core.compiler.values import EmittedType
@@ -49,7 +48,6 @@ from rheos.core.operators.automatic_rows import automatic_rows, row_typing
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, Out, RowSpec
 from rheos.core.operators.origins import OneRow, Origin, SameRow
 from rheos.core.operators.records import (
-    Stamps,
     UserRaised,
     check_kept,
     not_iterable,
@@ -68,7 +66,7 @@ def emitted(
     made: list[Any],
     batch: Batch,
     rows: Sequence[Any] | RowsOfBatch,
-    origins: Stamps | None,
+    origins: Sequence[int] | None,
     keeps: str | None,
 ) -> Iterator[Out]:
     """Yield one batch of the records that a function returned. `origins` is the position of each
@@ -86,7 +84,7 @@ def emitted(
     hidden = [batch.column(name) for name in schema.names[made_batch.num_columns :]]
     indices = None
     if origins is not None and hidden:
-        indices = pa.array(origins)
+        indices = pa.array(origins, pa.int64())
         hidden = [column.take(indices) for column in hidden]
     if keeps is not None:
         before = batch.column(keeps)
@@ -181,7 +179,7 @@ class _RecordOperator(RichFunctionOperator):
         return rows
 
     def _emit(
-        self, made: list[Any], batch: Batch, rows: RowsOfBatch, origins: Stamps | None
+        self, made: list[Any], batch: Batch, rows: RowsOfBatch, origins: Sequence[int] | None
     ) -> Iterator[Out]:
         return emitted(self.ctx, made, batch, rows, origins, self._keeps)
 
@@ -208,34 +206,33 @@ class FlatMapOperator(_RecordOperator):
         return self.ctx.batch_rows
 
     def _by_python(self, batch: Batch) -> Iterator[Out]:
-        rows, most = RowsOfBatch(batch, self._record), self.ctx.batch_rows
-        ends, count = array("q"), 0
-        records = self._records(rows, ends)
-        while made := list(islice(records, most)):
-            numbers = np.arange(count, count + len(made))
-            count += len(made)
-            origins = np.searchsorted(np.array(ends, np.int64), numbers, side="right")
+        rows = RowsOfBatch(batch, self._record)
+        origins: list[int] = []
+        records = self._records(rows, origins)
+        while made := list(islice(records, self.ctx.batch_rows)):
             yield from self._emit(made, batch, rows, origins)
+            origins.clear()
 
-    def _records(self, rows: RowsOfBatch, ends: array[int]) -> Iterator[Any]:
-        """Yield the records of all rows. After those of each row, append their number so far to
-        `ends`."""
-        fn, count, due = self._fn, 0, iter(rows)
+    def _records(self, rows: RowsOfBatch, origins: list[int]) -> Iterator[Any]:
+        """Yield the records of all rows. Before each of them, append the position of its row to
+        `origins`."""
+        fn, note, row_number = self._fn, origins.append, 0
+        checks = not is_generator(fn)
         try:
-            for row in due:
+            for row in rows:
                 given = fn(row)
-                if given.__class__ is not GeneratorType:
+                if checks and given.__class__ is not GeneratorType:
                     if given is None:
                         given = ()
                     # A string or a dict is a single record, too, although Python could iterate over it.
                     elif isinstance(given, _SINGLE) or not hasattr(given, "__iter__"):
                         break
                 for record in given:
-                    count += 1
+                    note(row_number)
                     yield record
-                ends.append(count)
+                row_number += 1
             else:
                 return
         except UserRaised as error:
-            raise user_error(self.ctx, error, record=rows[len(ends)]) from error
-        raise not_iterable(self.ctx, given, record=rows[len(ends)])
+            raise user_error(self.ctx, error, record=rows[row_number]) from error
+        raise not_iterable(self.ctx, given, record=rows[row_number])
