@@ -21,19 +21,15 @@ from rheos.runtimes.job_operations import (
     GetCheckpoints,
     GetDecisions,
     GetEvents,
-    GetFeatures,
     GetHistory,
-    GetStates,
-    GetViews,
     ProfileSubtask,
-    ReadKeyedState,
-    ReadView,
     RescaleJob,
     SavepointAnswer,
     StopJob,
     TakeSavepoint,
 )
 from rheos.runtimes.operation_contract import DriverOperation
+from rheos.runtimes.stored_reads import GetFeatures, GetStates, GetViews, ReadKeyedState, ReadView
 
 STATUS = JobStatus(
     JobId("job"),

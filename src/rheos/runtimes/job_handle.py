@@ -13,7 +13,7 @@ from rheos.core.errors import RheosError
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.runtimes.job import JobConfig, JobResult, JobStatus
-from rheos.runtimes.job_operations import JobMethods
+from rheos.runtimes.job_methods import JobMethods
 from rheos.runtimes.operation_contract import DriverOperation
 
 T = TypeVar("T")

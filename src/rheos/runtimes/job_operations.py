@@ -3,7 +3,8 @@
 An operation is a class. Its fields are the request, and `carry_out` is its handler. The class declares
 the answer's type, the role that may request it and, as its docstring, the help. The table
 `JOB_OPERATIONS` generates the client and the server of the control socket, the REST route, its OpenAPI
-description and the command. A new operation is a class here, and a method of `Master`.
+description and the command. A new operation is a class here, and a method of `Master`. Those that read
+stored rows are in `rheos.runtimes.stored_reads`.
 
 The help of the command line is built from this module, so it imports the types of answers only when
 they are needed.
@@ -24,10 +25,7 @@ import msgspec
 
 from rheos.core.checkpoint.handover_situation import Situation
 from rheos.core.errors import ConfigurationError
-from rheos.core.protocol.durations import Duration, duration_ms
-from rheos.core.unknown_names import HintedObject
 from rheos.runtimes.operation_contract import (
-    MAX_READ_BYTES,
     NOWHERE,
     ONLY_REST,
     Argument,
@@ -39,6 +37,14 @@ from rheos.runtimes.operation_contract import (
     Operations,
     Role,
 )
+from rheos.runtimes.stored_reads import (
+    GetFeatures,
+    GetStates,
+    GetViews,
+    ReadKeyedState,
+    ReadView,
+    StoredRead,
+)
 
 if TYPE_CHECKING:
     from rheos.core.metrics.event_log import JobEvent
@@ -47,8 +53,6 @@ if TYPE_CHECKING:
     from rheos.core.plan.outline import PlanOutline
     from rheos.core.protocol.stacks import StackProfile
     from rheos.runtimes.job import CheckpointInfo, JobStatus
-    from rheos.runtimes.views.answers import FeatureRequest, ViewInfo, ViewPage, ViewRequest
-    from rheos.runtimes.views.reader import ViewReader
 
 T = TypeVar("T")
 
@@ -173,122 +177,6 @@ class GetDecisions(DriverOperation[Sequence[str]], frozen=True):
 
     def nothing(self) -> Sequence[str]:
         return ()
-
-
-class _StoredRead(DriverOperation[T], frozen=True):
-    """Base of the reads from checkpoints. A running job and a stored one answer in the same way."""
-
-    def carry_out(self, job: DrivenJob) -> T:
-        return self.of_stored(job.master.views)
-
-    def of_stored(self, views: ViewReader) -> T:
-        raise NotImplementedError
-
-    def refusal(self) -> ConfigurationError:
-        return _no_views()
-
-
-class _ReadRows(_StoredRead["ViewPage"], frozen=True):
-    """Base of the reads of rows."""
-
-    role = Role.READ
-
-    def text(self, answer: ViewPage) -> str:
-        return answer.text()
-
-
-class GetViews(_StoredRead["Sequence[ViewInfo]"], frozen=True):
-    """List the materialized views of a job. Each has its columns, its key, and the newest checkpoint of
-    its rows."""
-
-    name = "views"
-
-    def of_stored(self, views: ViewReader) -> Sequence[ViewInfo]:
-        return views.views()
-
-
-_KEY = "Key of the row: its value, or JSON if the key has several columns: '[\"home\", 7]'."
-_WHERE = "Condition: comparisons with constants, joined by AND, such as 'n >= 10'."
-_CHECKPOINT = Argument("Number of the checkpoint to read.", default="the newest")
-
-
-class _ReadTable(_ReadRows, frozen=True, kw_only=True):
-    """Base of the reads of a table of a checkpoint."""
-
-    key: Annotated[str, Argument(_KEY, max_chars=MAX_READ_BYTES)] | None = None
-    where: Annotated[str, Argument(_WHERE, max_chars=MAX_READ_BYTES)] | None = None
-    columns: Annotated[str, Argument("Columns, separated by commas.", default="all")] | None = None
-    limit: Annotated[int, Argument("Maximum number of rows.", bounds={"ge": 1, "le": 10_000})] = 1000
-    after: Annotated[str, Argument("Token of the previous page.")] | None = None
-    checkpoint: Annotated[int, _CHECKPOINT] | None = None
-    arrow: Annotated[bool, Argument("Return the rows as an Arrow IPC stream in `data`, in Base64.")] = (
-        False
-    )
-
-
-class ReadView(_ReadTable, frozen=True, kw_only=True):
-    """Read rows of a materialized view. All are of one checkpoint. With --key, it reads one row.
-    Otherwise it reads a page of all rows, with a token for the next page."""
-
-    name = "view"
-    view: Annotated[str, Argument("Name of the view.", positional="VIEW")]
-
-    def of_stored(self, views: ViewReader) -> ViewPage:
-        from rheos.runtimes.views.answers import ViewRequest
-
-        return views.view_page(ViewRequest(**msgspec.structs.asdict(self)))
-
-
-class GetStates(_StoredRead["Sequence[ViewInfo]"], frozen=True):
-    """List the keyed states of a job that can be read. Each has its columns, its key, and the newest
-    checkpoint of its rows."""
-
-    name = "states"
-
-    def of_stored(self, views: ViewReader) -> Sequence[ViewInfo]:
-        return views.states()
-
-    def refusal(self) -> ConfigurationError:
-        return _no_state()
-
-
-class ReadKeyedState(_ReadTable, frozen=True, kw_only=True):
-    """Read keyed state of an operator. All rows are of one checkpoint. With --key, it reads the rows of
-    one key. Otherwise it reads a page of all rows, with a token for the next page."""
-
-    name = "state"
-    state: Annotated[str, Argument("Operator, or OPERATOR.STATE.", positional="STATE")]
-
-    def of_stored(self, views: ViewReader) -> ViewPage:
-        from rheos.runtimes.views.answers import ViewRequest
-
-        asked = msgspec.structs.asdict(self)
-        return views.state_page(ViewRequest(view=asked.pop("state"), **asked))
-
-    def refusal(self) -> ConfigurationError:
-        return _no_state()
-
-
-_KEYS = 'JSON array of keys: \'["ada", "bo"]\'; with several key columns \'[["ada", 7]]\'.'
-_AT = Argument("Time of the look-up, by which the age of values is measured.", default="now")
-
-
-class GetFeatures(_ReadRows, frozen=True):
-    """Look up published features by key. Each key has a row, with the defaults for missing and for
-    stale values. All are of one checkpoint."""
-
-    name = "features"
-    features: Annotated[str, Argument("Name of the features.", positional="FEATURES")]
-    keys: Annotated[str, Argument(_KEYS, max_chars=MAX_READ_BYTES)]
-    at: Annotated[str, _AT] | None = None
-    arrow: Annotated[bool, Argument("Return the rows as an Arrow IPC stream in `data`, in Base64.")] = (
-        False
-    )
-
-    def of_stored(self, views: ViewReader) -> ViewPage:
-        from rheos.runtimes.views.answers import FeatureRequest
-
-        return views.features(FeatureRequest(**msgspec.structs.asdict(self)))
 
 
 # --- operations that act ----------------------------------------------------------------------------
@@ -512,20 +400,6 @@ class CancelJob(JobOperation[DoneAnswer], frozen=True):
         return f"cancelled {job}"
 
 
-def _no_views() -> ConfigurationError:
-    return ConfigurationError(
-        "the views of this job cannot be read: a batch job stores no state",
-        hint='run it with runtime="continuous", or write the rows by INSERT INTO',
-    )
-
-
-def _no_state() -> ConfigurationError:
-    return ConfigurationError(
-        "the state of this job cannot be read: a batch job stores none",
-        hint='run it with runtime="continuous"',
-    )
-
-
 def _no_savepoints() -> ConfigurationError:
     return ConfigurationError(
         "this job takes no savepoints: a batch job stores no state",
@@ -587,183 +461,9 @@ def answer_type(operation: type[JobOperation[Any]]) -> Any:
     )
     handler: Any = operation.of_job
     if issubclass(operation, DriverOperation):
-        handler = operation.of_stored if issubclass(operation, _StoredRead) else operation.carry_out
+        handler = operation.of_stored if issubclass(operation, StoredRead) else operation.carry_out
     names = {each.__name__: each for each in answers} | {"ViewReader": Any}
     answer = get_type_hints(handler, localns=names)["return"]
     if isinstance(answer, TypeVar):
         raise TypeError(f"{operation.__name__} does not declare the type of its answer")
     return answer
-
-
-class JobReads(HintedObject):
-    """The methods that read views, states and features. `rh.query` calls them."""
-
-    def ask(self, operation: DriverOperation[T]) -> T:
-        """Send a request to the job's driver.
-
-        Args:
-            operation: The request.
-
-        Returns:
-            The answer.
-
-        Raises:
-            RheosError: The error with which the driver refuses.
-        """
-        raise NotImplementedError
-
-    def views(self) -> Sequence[ViewInfo]:
-        """Return the materialized views of the job. `rh.query` reads their rows.
-
-        Returns:
-            Their names, columns and keys, and the newest checkpoint of their rows.
-
-        Raises:
-            CheckpointError: The job has no checkpoint yet.
-        """
-        return self.ask(GetViews())
-
-    def view_page(self, asked: ViewRequest) -> ViewPage:
-        """Return rows of a materialized view, as `rh.query` asks for them.
-
-        Args:
-            asked: The view, and a key or the page of a scan.
-
-        Returns:
-            The rows, all of one checkpoint.
-
-        Raises:
-            ConfigurationError: The view, a column, the key or the condition is unknown.
-            CheckpointError: No checkpoint can be read, or the one of an earlier page is gone.
-        """
-        return self.ask(ReadView(**msgspec.structs.asdict(asked)))
-
-    def features(self, asked: FeatureRequest) -> ViewPage:
-        """Return published features of keys, as `rh.query` asks for them.
-
-        Args:
-            asked: The features and the keys.
-
-        Returns:
-            A row for each key, all of one checkpoint.
-
-        Raises:
-            ConfigurationError: The features are unknown, or the keys or the time do not fit.
-            CheckpointError: No checkpoint can be read.
-        """
-        return self.ask(GetFeatures(**msgspec.structs.asdict(asked)))
-
-    def states(self) -> Sequence[ViewInfo]:
-        """Return the keyed states of the job that can be read. `rh.query` reads their rows.
-
-        Returns:
-            Their names, columns and keys, and the newest checkpoint of their rows.
-
-        Raises:
-            CheckpointError: The job has no checkpoint yet.
-        """
-        return self.ask(GetStates())
-
-    def state_page(self, asked: ViewRequest) -> ViewPage:
-        """Return rows of a keyed state, as `rh.query` asks for them.
-
-        Args:
-            asked: The state as `view`, and a key or the page of a scan.
-
-        Returns:
-            The rows, all of one checkpoint.
-
-        Raises:
-            ConfigurationError: The state, a column, the key or the condition is unknown.
-            SchemaError: The state cannot be looked up by a key.
-            CheckpointError: No checkpoint can be read, or the one of an earlier page is gone.
-        """
-        given = msgspec.structs.asdict(asked)
-        return self.ask(ReadKeyedState(state=given.pop("view"), **given))
-
-
-class JobMethods(JobReads):
-    """All methods that send an operation to a running job."""
-
-    _sections = ("handle",)
-
-    def savepoint(self, directory: str | None = None) -> str:
-        """Take a savepoint in a new folder. The job continues.
-
-        Args:
-            directory: the folder below which the savepoint's folder is made; by default below the job's
-                checkpoint directory.
-
-        Returns:
-            The savepoint's folder.
-
-        Raises:
-            CheckpointError: the savepoint failed, or the job ended before. A failure does not stop it.
-        """
-        return self.ask(TakeSavepoint(directory=directory)).directory
-
-    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
-        """Take a savepoint and stop the job: everything up to it is committed, and nothing after it.
-
-        Args:
-            directory: as in `savepoint`.
-            drain: whether the input ends first: windows fire, and the job finishes.
-
-        Returns:
-            The savepoint's folder.
-
-        Raises:
-            CheckpointError: the savepoint failed. The job continues.
-        """
-        return self.ask(StopJob(directory=directory, drain=drain)).directory
-
-    def rescale(self, parallelism: int) -> None:
-        """Let the running job continue with another parallelism, from a checkpoint that is taken for
-        it.
-
-        The driver remains the same. The call returns when the job runs with the new parallelism. A job
-        that is killed and restarted with its old command keeps the new parallelism.
-
-        Args:
-            parallelism: The new number of subtasks.
-
-        Raises:
-            ConfigurationError: The job cannot run with it.
-            CheckpointError: The job does not run now, or the checkpoint failed. The job continues as
-                before.
-        """
-        self.ask(RescaleJob(parallelism=parallelism))
-
-    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
-        """Sample the stack of a subtask every 10 ms while it works.
-
-        Args:
-            subtask: Number of the subtask, from 0.
-            duration: Time for which it is sampled.
-
-        Returns:
-            The share of time in each part of the subtask's code.
-
-        Raises:
-            ConfigurationError: The subtask does not exist, or another profile is in progress.
-            TransportError: The subtask ended meanwhile.
-        """
-        return self.ask(ProfileSubtask(subtask=subtask, seconds=duration_ms(duration) / 1000))
-
-    def checkpoints(self) -> Sequence[CheckpointInfo]:
-        """Return the retained checkpoints, the oldest first."""
-        return self.ask(GetCheckpoints())
-
-    def history(self) -> HistoryView:
-        """Return past values of the metrics, including those of earlier drivers: fine for an hour,
-        coarse for a week."""
-        return self.ask(GetHistory())
-
-    def events(self) -> Sequence[JobEvent]:
-        """Return the event log of the job under all of its drivers, the newest first."""
-        return self.ask(GetEvents())
-
-    def decisions(self) -> Sequence[str]:
-        """Return the protocol trace of this driver, for developers: the last thousand events with the
-        actions that they caused, one line each, the oldest first."""
-        return self.ask(GetDecisions())

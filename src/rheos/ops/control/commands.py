@@ -13,13 +13,13 @@ from rheos.ops.control.control_socket import ask_by_socket
 from rheos.ops.control.mailbox import ask_by_mail
 from rheos.ops.control.registry import JobRecord
 from rheos.runtimes.job import JobStatus
+from rheos.runtimes.job_methods import JobMethods
 from rheos.runtimes.job_operations import (
     CancelJob,
     GetMetrics,
     GetPlan,
     GetSettings,
     GetStatus,
-    JobMethods,
 )
 from rheos.runtimes.operation_contract import JobOperation
 

@@ -22,7 +22,8 @@ from rheos.core.errors import ConfigurationError, RheosError, TransportError, Un
 from rheos.core.protocol.error_data import MAX_ERROR_BYTES, ErrorData
 from rheos.core.redaction import redacted
 from rheos.core.version import VERSION
-from rheos.runtimes.job_operations import JobReads, answer_type
+from rheos.runtimes.job_methods import JobReads
+from rheos.runtimes.job_operations import answer_type
 from rheos.runtimes.operation_contract import MAX_READ_BYTES, REST_BASE, JobOperation
 
 T = TypeVar("T")
