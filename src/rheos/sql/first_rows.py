@@ -1,6 +1,7 @@
-"""The first rows of a query: LIMIT, OFFSET, FETCH ... WITH TIES and DISTINCT ON.
+"""The first rows of a query: LIMIT, OFFSET, FETCH ... WITH TIES and DISTINCT ON; and ORDER BY.
 
-They are planned as bounded row numbers. The result is an updating table, whose rows have no order.
+They are planned as bounded row numbers. The result is an updating table, whose rows have no order. A
+caller that waits for the end of the query sorts them by a further column.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from sqlglot import exp
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler
 from rheos.sql.generated_columns import names_of_item
-from rheos.sql.plan import PlanNode
-from rheos.sql.ranking import WITH_TIES
-from rheos.sql.scope import NameScope
+from rheos.sql.plan import PlanNode, SqlColumn, projected
+from rheos.sql.ranking import WITH_TIES, OrderTerm, ascending_by
+from rheos.sql.scope import NameScope, SqlRelation
 
 if TYPE_CHECKING:
     from rheos.sql.query import Planner
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _ROWS = " rows in order"
 _FIRST = " first rows"
 _NUMBER = " number of the row"
+ORDER = " order of the result"
+_TERM = " sorted by "
 """Names that no query can contain."""
 
 
@@ -39,6 +42,30 @@ def is_first_rows(node: exp.Expr) -> bool:
 def first_rows(planner: Planner, node: exp.Expr) -> PlanNode:
     """Plan a query with LIMIT, OFFSET or DISTINCT ON. ORDER BY may use columns that SELECT leaves out.
     Raise ProgramError or SchemaError."""
+    rows, names = _rows_of(planner, node)
+    return rows.query(rows.select(*names))
+
+
+def sorted_rows(planner: Planner, node: exp.Expr) -> PlanNode:
+    """Plan a query with ORDER BY. The strings of its last column, `ORDER`, are in this order. Raise
+    ProgramError or SchemaError."""
+    rows, names = _rows_of(planner, node)
+    terms = [each.copy() for each in rows.terms]
+    values = [
+        exp.alias_(each.this.copy(), f"{_TERM}{place}", quoted=True) for place, each in enumerate(terms)
+    ]
+    plan = rows.query(rows.select(*names, *values))
+    compiler = Compiler(planner.sql, NameScope(planner.sql, SqlRelation.of(plan, None).tables))
+    for value, each in zip(values, terms, strict=True):
+        each.set("this", exp.column(value.alias, quoted=True))
+    by = ascending_by(planner.sql, [OrderTerm.of(planner.sql, compiler, each) for each in terms])
+    columns = plan.columns[: len(names)]
+    exprs = [pl.col(each.name) for each in columns]
+    return projected(plan, (*exprs, by), (*columns, SqlColumn(ORDER, types.TEXT)))
+
+
+def _rows_of(planner: Planner, node: exp.Expr) -> tuple[_OrderedRows, list[exp.Column]]:
+    """Return the first rows of a query, or all of them, and the columns of its result."""
     order = node.args.get("order")
     terms = [] if order is None else [each.copy() for each in order.expressions]
     keys = [exp.Ordered(this=each.copy()) for each in _distinct_keys(node)]
@@ -61,7 +88,7 @@ def first_rows(planner: Planner, node: exp.Expr) -> PlanNode:
         rows = rows.first(_number(planner, limit), skipped, with_ties=_with_ties(planner, limit, order))
     elif skipped:
         rows = rows.after(skipped)
-    return rows.query(rows.select(*names))
+    return rows, names
 
 
 @dataclass(frozen=True)

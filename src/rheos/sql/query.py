@@ -24,7 +24,7 @@ from rheos.sql.clause_names import DATABASES
 from rheos.sql.declared_lookups import declared_lookup, is_looked_up
 from rheos.sql.expressions.generators import GENERATORS
 from rheos.sql.expressions.table import Compiler, Typed
-from rheos.sql.first_rows import first_rows, is_first_rows
+from rheos.sql.first_rows import first_rows, is_first_rows, sorted_rows
 from rheos.sql.functions import UserCall
 from rheos.sql.generated_columns import after_groups, generated_after_groups, with_generators
 from rheos.sql.group_windows import OF_GROUP, GroupWindow, group_window
@@ -99,11 +99,15 @@ class Planner:
     note: Callable[[SqlText, exp.Expr, str], None] = lambda *_: None
     """Function that reports a clause without an effect."""
 
-    def query(self, node: exp.Expr) -> PlanNode:
-        """Plan a query. Raises ProgramError, SchemaError at the place in the SQL."""
+    def query(self, node: exp.Expr, *, sorts: bool = False) -> PlanNode:
+        """Plan a query. Raises ProgramError, SchemaError at the place in the SQL. With `sorts`, a query
+        with ORDER BY has a further column, by which the caller sorts the result (`sorted_rows`)."""
         planner = self._with_queries(node)._with_state_ttl(node)
         with_plain_clauses(self.sql, node)
-        node = self._without_effect(node)
+        sorts = sorts and node.args.get("order") is not None
+        node = self._without_effect(node, is_ordered=sorts or is_first_rows(node))
+        if sorts:
+            return sorted_rows(planner, node)
         if is_first_rows(node):
             return first_rows(planner, node)
         match node:
@@ -122,9 +126,8 @@ class Planner:
                 return typed_value_rows(self.sql, node)
         raise self.sql.error("this is not a query", node, "write SELECT ... FROM ...")
 
-    def _without_effect(self, node: exp.Expr) -> exp.Expr:
+    def _without_effect(self, node: exp.Expr, *, is_ordered: bool) -> exp.Expr:
         """Return the query without the clauses that cannot change its rows, and report them."""
-        is_ordered = is_first_rows(node)
         for name, text in _NO_EFFECT.items():
             clause = node.args.get(name)
             if clause is None or (is_ordered and name in ("order", "sort", "cluster")):

@@ -247,7 +247,7 @@ def sorted_by(sql: SqlText, orders: Sequence[OrderTerm]) -> pl.Expr:
     """Return one column that sorts in the order of all terms, with nulls in their place."""
     first, *others = orders
     if others:
-        return pl.concat_str([_as_text(sql, each, flipped=each.desc != first.desc) for each in orders])
+        return _texts(sql, orders, desc=first.desc)
     number = first.number()
     if number is not None:
         return number
@@ -263,6 +263,15 @@ def sorted_by(sql: SqlText, orders: Sequence[OrderTerm]) -> pl.Expr:
     raise sql.error(
         f"rows cannot be ordered by {types.name(kind)}", first.value.node, "CAST it to DOUBLE"
     )
+
+
+def ascending_by(sql: SqlText, orders: Sequence[OrderTerm]) -> pl.Expr:
+    """Return strings whose ascending order is the order of all terms."""
+    return _texts(sql, orders, desc=False)
+
+
+def _texts(sql: SqlText, orders: Sequence[OrderTerm], *, desc: bool) -> pl.Expr:
+    return pl.concat_str([_as_text(sql, each, flipped=each.desc != desc) for each in orders])
 
 
 def _decimal_as_text(value: pl.Expr, kind: pl.Decimal, *, null_is_least: bool) -> pl.Expr:

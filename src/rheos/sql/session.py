@@ -67,6 +67,8 @@ class SqlSession:
         """Time to live of state that a script has set."""
         self.dialect = SourceDialect.SPARK
         """System whose meaning queries have."""
+        self.sorts = False
+        """Whether ORDER BY adds the column `ORDER` to a result, by which its reader sorts the rows."""
         self.changing: set[str] = set()
         """Tables whose rows the statements update or delete, in lower case."""
         self.say: Callable[[str], None] = print
@@ -202,6 +204,8 @@ class SqlSession:
         query: exp.Expr,
         ttl: TimeToLive | None = None,
         ctes: Mapping[str, PlanNode] | None = None,
+        *,
+        sorts: bool = False,
     ) -> PlanNode:
         """Plan a query, which may name the tables of `ctes`. Raise ProgramError or SchemaError."""
         effective_ttl = self.ttl if ttl is None else ttl
@@ -209,7 +213,9 @@ class SqlSession:
         changed = {each.meta[CHANGED]: each for each in query.walk() if CHANGED in each.meta}
         for text, at in changed.items():
             self.note(sql, at, text)
-        plan = Planner(sql, self.catalog, ctes or {}, effective_ttl, self.note).query(query)
+        plan = Planner(sql, self.catalog, ctes or {}, effective_ttl, self.note).query(
+            query, sorts=sorts
+        )
         return numbered(sql, plan, effective_ttl)
 
     def script(self, text: Any, file: str | None = None) -> None:
@@ -274,7 +280,7 @@ class SqlSession:
 
     def _pushed(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> PlanNode:
         """Return the plan of a single query after pushdown."""
-        plan = self.planned(sql, query, ttl)
+        plan = self.planned(sql, query, ttl, sorts=self.sorts)
         check_result(sql, plan)
         [made] = pushed([plan])
         return made

@@ -11,6 +11,7 @@ import pytest
 from rheos.cli.shell.current_rows import CurrentRows, drawn
 from rheos.core.errors import InputError
 from rheos.core.graph.changelog import Changes
+from rheos.sql.first_rows import ORDER
 
 
 def changes(*rows: tuple[str, str, int]) -> pa.Table:
@@ -30,6 +31,13 @@ def test_upserts_replace_the_row_of_a_key() -> None:
     first = changes(("insert", "a", 1), ("insert", "b", 1))
     then = changes(("update_after", "a", 2), ("delete", "b", 1))
     assert current(Changes(("name",), retracts=False), first, then) == [("a", 2)]
+
+
+def test_rows_in_order_are_never_a_part_of_the_result() -> None:
+    rows = pa.table({"n": [1, 2, 3], ORDER: ["c", "a", "b"]})
+    assert current(None, rows) == [(2,), (3,), (1,)]
+    with pytest.raises(InputError, match="more than 2 rows"):
+        current(None, rows, most=2)
 
 
 def test_retractions_remove_the_row_of_a_key() -> None:

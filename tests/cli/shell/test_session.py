@@ -41,6 +41,21 @@ def test_a_query_prints_its_table() -> None:
     ]
 
 
+@pytest.mark.parametrize("live", [True, False])
+def test_rows_are_in_order(live: bool) -> None:
+    items = ["cup", "jam", "tea"]
+    values = "(VALUES ('tea', 3), ('jam', 5), ('cup', 9), ('tea', 4)) AS bids(item, price)"
+    queries = {
+        f"SELECT item FROM {values} ORDER BY price": ["tea", "tea", "jam", "cup"],
+        f"SELECT item FROM {values} GROUP BY item ORDER BY SUM(price) DESC": ["cup", "tea", "jam"],
+        f"SELECT item FROM {values} ORDER BY price DESC LIMIT 2": ["cup", "jam"],
+    }
+    for query, expected in queries.items():
+        lines = Shell(live=live).said(query)
+        assert [line for line in lines if line in items] == expected
+        assert not any("note" in line for line in lines)
+
+
 def test_changes_are_applied() -> None:
     lines = Shell().said(f"SELECT item, COUNT(*) AS n FROM {VALUES} GROUP BY item")
     assert sorted(lines[2:4]) == ["jam   1", "tea   2"]

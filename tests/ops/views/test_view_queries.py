@@ -40,7 +40,42 @@ def test_a_result_has_each_row_once(job: JobViews) -> None:
         job, "SELECT u.user FROM users u JOIN latest l USING (user) ORDER BY l.v DESC LIMIT 2"
     )
     last = max(row["v"] for row in raw.table.to_pylist())
-    assert {row["user"] for row in top} == {f"u{v % USERS}" for v in (last, last - 1)}
+    assert [row["user"] for row in top] == [f"u{v % USERS}" for v in (last, last - 1)]
+
+
+ORDERS = {
+    "a column": ("v DESC", lambda row: -row["v"]),
+    "several": ("user DESC, v", lambda row: (-ord(row["user"][1]), row["v"])),
+    "an expression": ("v % 10, -v", lambda row: (row["v"] % 10, -row["v"])),
+    "nulls": (
+        "NULLIF(user, 'u3') NULLS LAST, v",
+        lambda row: (row["user"] == "u3", row["user"], row["v"]),
+    ),
+    "a position": ("2, 1 DESC", lambda row: (row["user"], -row["v"])),
+}
+
+
+@pytest.mark.parametrize("kind", ORDERS)
+def test_rows_are_in_order(job: JobViews, kind: str) -> None:
+    order, key = ORDERS[kind]
+    rows = job.view("raw").scan().table.to_pylist()
+    assert rows_of(job, f"SELECT v, user FROM raw ORDER BY {order}") == sorted(rows, key=key)
+
+
+def test_changes_are_applied_before_rows_are_sorted(
+    job: JobViews, capsys: pytest.CaptureFixture[str]
+) -> None:
+    users = job.view("users").scan().table.to_pylist()
+    most = sorted(users, key=lambda row: (-row["n"], row["user"]))
+    counted = "SELECT user FROM raw GROUP BY user ORDER BY COUNT(*) DESC, user"
+    assert rows_of(job, counted) == [{"user": row["user"]} for row in most]
+    first = rows_of(job, f"WITH raw AS (SELECT * FROM raw) {counted} LIMIT 3 OFFSET 1")
+    assert first == [{"user": row["user"]} for row in most[1:4]]
+    both = "SELECT user, n FROM users UNION SELECT 'z' AS user, n FROM users ORDER BY user DESC, n"
+    assert [row["user"] for row in rows_of(job, both)][-USERS:] == sorted(
+        (row["user"] for row in users), reverse=True
+    )
+    assert capsys.readouterr().out == ""
 
 
 def test_names_are_those_of_sql(job: JobViews) -> None:

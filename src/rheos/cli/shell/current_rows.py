@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow as pa
 from rheos.core.errors import InputError
 from rheos.core.graph.changelog import OP, Changes
 from rheos.core.protocol.shown_rows import values_of
+from rheos.sql.first_rows import ORDER
 
 MOST_ROWS = 100_000
 """Maximum number of rows of an updating table. An append-only query keeps this many of its last
@@ -21,10 +23,12 @@ _TAKES_AWAY = ("update_before", "delete")
 
 
 class CurrentRows:
-    """Current result of a query, built from its changelog."""
+    """Current result of a query, built from its changelog. ORDER BY sorts the rows."""
 
     def __init__(self, names: Sequence[str], changes: Changes | None, most: int = MOST_ROWS) -> None:
-        self.names = [name for name in names if changes is None or name != OP]
+        self.names = [name for name in names if name != ORDER and (changes is None or name != OP)]
+        self._columns = [*self.names, ORDER] if ORDER in names else self.names
+        """Columns that are kept: the shown ones, and the last one that has the order of the rows."""
         self.count = 0
         """Number of rows, including those that are not kept."""
         self._changes = changes
@@ -35,11 +39,13 @@ class CurrentRows:
 
     def add(self, table: pa.Table) -> None:
         """Apply changes. Raises InputError if there are too many rows to show."""
-        columns = [values_of(table[name]) for name in self.names]
+        columns = [values_of(table[name]) for name in self._columns]
         rows = zip(*columns, strict=True) if columns else ()
         if self._changes is None:
             self._stay.extend(rows)
             self.count += table.num_rows
+            if self._is_ordered:
+                self._check_count()
             return
         places = [self.names.index(name) for name in self._changes.key]
         for op, row in zip(table[OP].to_pylist(), map(_hashable, rows), strict=True):
@@ -49,6 +55,13 @@ class CurrentRows:
                 self._alike[row] += -1 if op in _TAKES_AWAY else 1
         self._alike = Counter({row: often for row, often in self._alike.items() if often})
         self.count = len(self._by_key) + (+self._alike).total()
+        self._check_count()
+
+    @property
+    def _is_ordered(self) -> bool:
+        return len(self._columns) > len(self.names)
+
+    def _check_count(self) -> None:
         if self.count > self._most:
             raise InputError(
                 f"the result has more than {self._most} rows, the maximum that the shell shows",
@@ -62,6 +75,12 @@ class CurrentRows:
             self._by_key[key] = row
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        if self._is_ordered:
+            yield from (row[:-1] for row in sorted(self._unordered(), key=itemgetter(-1)))
+        else:
+            yield from self._unordered()
+
+    def _unordered(self) -> Iterator[tuple[Any, ...]]:
         if self._changes is None:
             yield from self._stay
         else:

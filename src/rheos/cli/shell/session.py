@@ -28,6 +28,7 @@ from rheos.runtimes.host.interruptible_waits import thread_ended
 from rheos.runtimes.job import JobState, JobStatus
 from rheos.runtimes.job_handle import JobHandle
 from rheos.sql.dialect import parse
+from rheos.sql.first_rows import ORDER
 from rheos.sql.session import SqlSession
 from rheos.sql.text import SqlText
 
@@ -46,6 +47,7 @@ _OTHER_JOBS = 4
 """Number of jobs for which the shell's Spark master has slots."""
 _STARTS_WITHIN_S = 10
 _RESULT = "result"
+_UNSORTED = "ORDER BY sorts no rows: the query does not end, and its rows are printed as they arrive"
 
 
 @dataclass
@@ -94,6 +96,7 @@ class ShellSession:
         self._views = None if views is None else ViewTables(env, views)
         self._sql: SqlSession = env._sql_session()
         self._sql.say = self._say
+        self._sql.sorts = True
         self._number = 0
         self.jobs: list[RunningJob] = []
         self.job_ended: Callable[[], None] = lambda: None
@@ -189,7 +192,9 @@ class ShellSession:
             if self._live:
                 self._look_on(handle, rows)
             elif endless:
-                self._follow(handle, stream.schema.names)
+                if ORDER in stream.schema.names:
+                    self._sql.note(sql, statement.args["order"], _UNSORTED)
+                self._follow(handle, [name for name in stream.schema.names if name != ORDER])
             else:
                 rows.add(handle.wait().collected[_RESULT])
         except BaseException as error:

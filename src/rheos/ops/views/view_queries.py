@@ -16,6 +16,7 @@ from rheos.core.graph.changelog import DELETE, OP, UPDATE_BEFORE, Changes
 from rheos.core.known_names import names_hint
 from rheos.ops.views.view_rows import ViewRows
 from rheos.ops.views.view_tables import ReadTables, ViewTables
+from rheos.sql.first_rows import ORDER
 
 _RESULT = "result"
 _PLACE, _COUNT = "__place", "__count"
@@ -39,10 +40,22 @@ def query_rows(views: ReadTables, query: str, dialect: str | None) -> ViewRows:
                 )
             read.append(rows)
 
-        stream = env._sql_session().query(query, dialect=dialect, before=copy_tables)
+        session = env._sql_session()
+        session.sorts = True
+        stream = session.query(query, dialect=dialect, before=copy_tables)
         stream.collect(_RESULT)
         rows = env.execute("query").collected[_RESULT]
-        return ViewRows(final_rows(rows, stream._type.changes), read[0].checkpoint, read[0].completed)
+        table = in_order(final_rows(rows, stream._type.changes))
+        return ViewRows(table, read[0].checkpoint, read[0].completed)
+
+
+def in_order(rows: pa.Table) -> pa.Table:
+    """Return the rows of a result in the order of its ORDER BY, if it has one."""
+    if ORDER not in rows.column_names:
+        return rows
+    frame = pl.DataFrame({ORDER: pl.from_arrow(rows[ORDER])})
+    places = frame.select(pl.arg_sort_by(ORDER, maintain_order=True)).to_series()
+    return rows.drop_columns([ORDER]).take(pa.array(places.to_numpy()))
 
 
 def final_rows(rows: pa.Table, changes: Changes | None) -> pa.Table:
