@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from decimal import Decimal
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,3 +75,33 @@ def test_a_batch_has_the_effect_of_its_rows_one_by_one(
     every = [bid for bids in batches for bid in bids]
     wanted = expected(every, n, smallest=smallest, with_ties=with_ties)
     assert list(map(repr, found)) == list(map(repr, wanted))  # NaN is not equal to itself.
+
+
+@pytest.mark.parametrize(
+    ("kind", "ascending"),
+    [
+        (pa.float16(), [np.float16(0.5), np.float16(2), np.float16("nan")]),
+        (pa.dictionary(pa.int32(), pa.string()), ["a", "ab", "b"]),
+        (pa.decimal128(4, 1), [Decimal("-1.5"), Decimal("0.2"), Decimal("9.0")]),
+        (pa.bool_(), [False, True]),
+        (pa.duration("ms"), [timedelta(0), timedelta(1)]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("smallest", [True, False])
+def test_values_of_any_type_are_ranked(kind: pa.DataType, ascending: list[Any], smallest: bool) -> None:
+    bids = pa.schema([("item", pa.string()), ("price", kind), ("user", pa.int64())])
+    operator = TopNSpec(1, "price", smallest, None).operator(
+        context(bids, pa.schema([*bids, ("rank", pa.int64()), ("op", pa.string())]), keys=("item",))
+    )
+    operator.open({})
+    best_last = ascending[::-1] if smallest else ascending
+    found = []
+    for values in ([None, *best_last], best_last):
+        items, users = pa.array(["a"] * len(values)), pa.array(range(len(values)))
+        batch = pa.RecordBatch.from_arrays([items, pa.array(values, kind), users], schema=bids)
+        for out in operator.on_batch(0, batch):
+            found += [row["user"] for row in out.batch.to_pylist() if row["op"] != "update_before"]
+    n = len(ascending)
+    # The row that replaced the first batch's best one has the same value and a smaller number.
+    assert found == [*range(1, n + 1), n - 1]

@@ -431,7 +431,10 @@ def batch_of(rows: Sequence[Any], schema: pa.Schema, record: type | None = None)
     Raise TypeMismatch, which names the row, the field and the expected type.
     """
     fields, names = _layout(schema)
-    if record is not None and set(map(type, rows)) == {record}:
+    kinds = set(map(type, rows))
+    if record is None and names and kinds == {_row_type(names)}:
+        return _make_batch(list(zip(*rows, strict=True)), fields)
+    if record is not None and kinds == {record}:
         try:
             return _make_batch(attribute_lists(names)(rows), fields)
         except AttributeError:

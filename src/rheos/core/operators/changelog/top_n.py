@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress, zip_longest
+from itertools import accumulate, zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,6 +43,7 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.change_rows import goes, store_row, table_columns
 from rheos.core.operators.changelog.retractions import ChangeBuffer, changes_out, row_shape
 from rheos.core.operators.changelog.row_orders import RowOrders
+from rheos.core.operators.changelog.top_rows import TopRows
 from rheos.core.operators.contract import (
     KeySpec,
     Operator,
@@ -53,6 +54,7 @@ from rheos.core.operators.contract import (
 )
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.core.operators.row_order import alike, plain_type, row_order, value_order
+from rheos.core.operators.running_values import ranked
 from rheos.core.protocol.columns import column_of
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
@@ -65,8 +67,6 @@ from rheos.core.state.stores import ABSENT, MISSING
 
 RANK = "rank"
 _TOP, _ROWS = "top", "rows"
-_OPS = (INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE)
-_NONE = -1
 
 Numbers = npt.NDArray[np.int64]
 
@@ -117,8 +117,9 @@ class _TopN(KeyedStateOperator):
 
 
 class TopNOperator(_TopN):
-    """Top-N of append-only rows. Most rows are not among the first of their key, and are filtered out a
-    batch at a time. The others become Python rows; their changes are selected from columns."""
+    """Top-N of append-only rows. Rows that cannot be among the first of their key are filtered out a
+    batch at a time. The order of the others and their changes are computed from columns. Only rows that
+    are stored become Python rows."""
 
     def __init__(self, ctx: OperatorContext, spec: TopNSpec) -> None:
         super().__init__(ctx, spec)
@@ -138,31 +139,51 @@ class TopNOperator(_TopN):
         self.backend.prepare(keys)
         tops = [self._top(key) for key in keys]
         places = self._may_enter(batch, slots, tops)
-        rows = rows_of(batch.select(self._columns.names).take(pa.array(places)), None)
+        if not len(places):
+            return
+        slots = slots[places]
+        touched = np.unique(slots).tolist()
         # Rows are identified by number: first the current ones, then those that may enter.
-        kept: list[Any] = []
-        numbers: dict[int, list[int]] = {}
-        for slot in np.unique(slots[places]).tolist():
-            numbers[slot] = list(range(len(kept), len(kept) + len(tops[slot])))
-            kept += tops[slot]
-        entries = _Entries()
-        for number, (row, slot, place) in enumerate(
-            zip(rows, slots[places].tolist(), places.tolist(), strict=True), len(kept)
-        ):
-            top = tops[slot]
-            rank = self._rank(top, row)
-            if rank is None:
-                continue
-            after = [*top[:rank], row, *top[rank:]]
-            size = self._size(after)
-            tops[slot] = after = after[:size]
-            now = [*numbers[slot][:rank], number, *numbers[slot][rank:]][:size]
-            entries.add(rank, top, numbers[slot], after, now, place)
-            numbers[slot] = now
-            self._state.values[keys[slot]] = after
-            self._state.dirty.add(keys[slot])
-        if MAIN in self.ctx.outputs and entries.origins:
-            yield from self._changes(entries, kept, batch, places)
+        kept = [row for slot in touched for row in tops[slot]]
+        arriving = batch.select(self._columns.names).take(pa.array(places))
+        rows = _join_rows(batch_of(kept, self._columns), arriving) if kept else arriving
+        sizes = [len(tops[slot]) for slot in touched]
+        first = self._ordered(rows, np.concatenate([np.repeat(touched, sizes), slots]))
+        for slot, size, end in zip(touched, sizes, accumulate(sizes), strict=True):
+            first.add_key(slot, range(end - size, end))
+        first.enter(slots.tolist(), range(len(kept), rows.num_rows))
+        self._store(first, keys, kept, rows)
+        if MAIN in self.ctx.outputs and first.entered:
+            changes = first.changes()
+            shown = rows.take(pa.array(changes.rows))
+            columns = dict(zip(shown.schema.names, shown.columns, strict=True))
+            columns |= {RANK: pa.array(changes.ranks), OP: changes.ops}
+            yield from changes_out(self.ctx, columns, places[changes.origins - len(kept)], batch)
+
+    def _store(self, ranked: TopRows, keys: Sequence[Key], kept: Sequence[Any], rows: Batch) -> None:
+        """Store the first rows of the keys that have new ones."""
+        first = len(kept)
+        new = [number for numbers in ranked.numbers.values() for number in numbers if number >= first]
+        values = dict(zip(new, rows_of(rows.take(pa.array(new, pa.int64())), None), strict=True))
+        values |= enumerate(kept)
+        for slot, numbers in ranked.numbers.items():
+            if any(number >= first for number in numbers):
+                self._state.values[keys[slot]] = [values[number] for number in numbers]
+                self._state.dirty.add(keys[slot])
+
+    def _ordered(self, rows: Batch, slots: Numbers) -> TopRows:
+        """Return the order of rows with these keys. Only rows of a key with equal values are compared
+        as Python rows."""
+        ranks, _ = ranked(_rankable(rows.column(self._by)), greatest=not self._spec.smallest)
+        places, order = ranks, np.lexsort([ranks, slots])
+        same = (np.diff(ranks[order]) == 0) & (np.diff(slots[order]) == 0)
+        if same.any():
+            tied = order[np.append(same, False) | np.append(False, same)]
+            ties = [self._tie(row) for row in rows_of(rows.take(pa.array(tied)), None)]
+            codes = {tie: code for code, tie in enumerate(sorted(set(ties)))}
+            places = ranks * len(codes)
+            places[tied] += np.array([codes[tie] for tie in ties], np.int64)
+        return TopRows(self._spec.n, places, ranks if self._spec.with_ties else None)
 
     def _top(self, key: Key) -> list[Any]:
         top: Any = self._state.values.get(key, MISSING)
@@ -171,114 +192,35 @@ class TopNOperator(_TopN):
         return [] if top is ABSENT else top
 
     def _may_enter(self, batch: Batch, slots: Slots, tops: Sequence[Sequence[Any]]) -> Numbers:
-        """Return a mask of the rows that may be among the first. If a key already has `n` rows, a row
-        may be if it does not rank after all of them."""
+        """Return the rows that may be among the first. Rows without a value are not. If a key already
+        has `n` rows, a row may be if it does not rank after all of them."""
         n, field = self._spec.n, self._columns.field(self._by)
         last = [top[n - 1][self._by] if len(top) >= n else None for top in tops]
-        if all(value is None for value in last):
-            return np.arange(batch.num_rows)
-        kind = plain_type(field.type)
-        lasts = column_of(last, pa.field(field.name, kind)).take(pa.array(slots))
-        values = batch.column(field.name).cast(kind)
-        compare = pc.less_equal if self._spec.smallest else pc.greater_equal
-        enters = compare(values, lasts)
-        if pa.types.is_floating(kind):
-            enters = pc.or_(enters, pc.is_nan(lasts if self._spec.smallest else values))
-        return np.flatnonzero(pc.fill_null(enters, True).to_numpy(zero_copy_only=False))
-
-    def _size(self, rows: Sequence[Any]) -> int:
-        """Return the number of first rows."""
-        n = self._spec.n
-        if len(rows) <= n or not self._spec.with_ties:
-            return min(len(rows), n)
-        last = self._place(rows[n - 1])
-        return next((at for at in range(n, len(rows)) if self._place(rows[at]) != last), len(rows))
-
-    def _rank(self, top: Sequence[Any], row: Any) -> int | None:
-        """Return the number of rows of the key that rank before this row; None if it is not among the
-        first."""
-        if row[self._by] is None:
-            return None
-        place, smallest, value = self._place, self._spec.smallest, self._place(row)
-        rank, tie, n = len(top), None, self._spec.n
-        if rank >= n and (other := place(top[n - 1])) != value and (other < value) == smallest:
-            return None
-        while rank:
-            other = place(top[rank - 1])
-            if other == value:
-                tie = self._tie(row) if tie is None else tie
-                if tie >= self._tie(top[rank - 1]):
-                    break
-            elif (other < value) == smallest:
-                break
-            rank -= 1
-        return rank if rank < n or self._spec.with_ties else None
-
-    def _changes(
-        self, entries: _Entries, kept: Sequence[Any], batch: Batch, places: Numbers
-    ) -> Iterator[Out]:
-        picks, ranks, ops, origins = entries.columns()
-        before = batch_of(kept, self._columns)
-        entered = batch.select(self._columns.names).take(pa.array(places))
-        columns = {
-            field.name: pa.concat_arrays([before.column(at), entered.column(at)]).take(picks)
-            for at, field in enumerate(self._columns)
-        }
-        yield from changes_out(self.ctx, {**columns, RANK: ranks, OP: ops}, origins, batch)
+        values = _rankable(batch.column(field.name))
+        enters = values.is_valid()
+        if any(value is not None for value in last):
+            lasts = _rankable(column_of(last, pa.field(field.name, plain_type(field.type))))
+            lasts = lasts.take(pa.array(slots))
+            compare = pc.less_equal if self._spec.smallest else pc.greater_equal
+            better = compare(values, lasts)
+            if pa.types.is_floating(values.type):
+                better = pc.or_(better, pc.is_nan(lasts if self._spec.smallest else values))
+            enters = pc.and_(enters, pc.fill_null(better, True))
+        return np.flatnonzero(enters.to_numpy(zero_copy_only=False))
 
 
-class _Entries:
-    """Changes among the first rows: for each rank the old and the new row, by their numbers."""
+def _join_rows(before: Batch, arriving: Batch) -> Batch:
+    """Return the rows of two batches with the same columns."""
+    columns = zip(before.columns, arriving.columns, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.concat_arrays(pair) for pair in columns], schema=before.schema
+    )
 
-    def __init__(self) -> None:
-        self._was: list[int] = []
-        """Number of the old row at each changed rank; _NONE if the rank is new."""
-        self._now: list[int] = []
-        """Number of the new row; _NONE if the rank is gone."""
-        self._ranks: list[int] = []
-        self.origins: list[int] = []
 
-    def add(
-        self,
-        rank: int,
-        top: Sequence[Any],
-        was: Sequence[int],
-        after: Sequence[Any],
-        now: Sequence[int],
-        origin: int,
-    ) -> None:
-        """Record that a row has entered after `rank` others: the old first rows with their numbers, the
-        new ones, and the place of the row."""
-        shifted = [not alike(*pair) for pair in zip(top[rank:], after[rank:], strict=False)]
-        grown, shrunk = max(len(after) - len(top), 0), max(len(top) - len(after), 0)
-        ranks: Sequence[int] = range(rank, max(len(after), len(top)))
-        before, behind = [*was[rank:], *[_NONE] * grown], [*now[rank:], *[_NONE] * shrunk]
-        if not all(shifted):
-            # A row has replaced an equal one.
-            keeps = [*shifted, *[True] * (grown + shrunk)]
-            ranks = list(compress(ranks, keeps))
-            before, behind = list(compress(before, keeps)), list(compress(behind, keeps))
-        self._was += before
-        self._now += behind
-        self._ranks += ranks
-        self.origins += [origin] * len(before)
-
-    def columns(self) -> tuple[pa.Array, pa.Array, pa.Array, Numbers]:
-        """Return for each change: the number of its row, the rank, its kind, and the row that caused
-        it."""
-        was, now = np.array(self._was, np.int64), np.array(self._now, np.int64)
-        had, has = was != _NONE, now != _NONE
-        picks, ops = np.stack([was, now], 1), np.empty((len(was), 2), np.int64)
-        ops[:, 0] = np.where(has, _OPS.index(UPDATE_BEFORE), _OPS.index(DELETE))
-        ops[:, 1] = np.where(had, _OPS.index(UPDATE_AFTER), _OPS.index(INSERT))
-        there = np.stack([had, has], 1)
-        change = np.nonzero(there)[0]
-        return (
-            pa.array(picks[there]),
-            pa.array(np.array(self._ranks, np.int64)[change] + 1),
-            pa.array(_OPS).take(pa.array(ops[there])),
-            np.array(self.origins, np.int64)[change],
-        )
+def _rankable(values: pa.Array) -> pa.Array:
+    """Return values of a type that Arrow can rank."""
+    kind = plain_type(values.type)
+    return values.cast(pa.float32() if pa.types.is_float16(kind) else kind)
 
 
 class TopNOfChanges(_TopN):
