@@ -47,6 +47,7 @@ WALL_TIME = {
     "core/operators/ingestion_time.py": "ingestion time, which never goes back",
     "core/operators/once_operator.py": "a timer by processing time that is due at once",
     "core/operators/source.py": "event time by processing time",
+    "core/operators/window/processing_time.py": "processing time, by which windows are assigned",
     "core/operators/window/triggers/operator.py": "processing time, by which windows are assigned",
     "runtimes/batch/lazy_dataframes.py": "the first attempt's number",
     "runtimes/batch/runtime.py": "the first attempt's number, and a time for display",

@@ -49,8 +49,8 @@ class WindowsOfKeys:
 
     @property
     def in_columns(self) -> bool:
-        """Whether the windows fire by event time alone, so that they are computed on columns."""
-        plain = self.trigger is None and self.evictor is None and self.time == "event_time"
+        """Whether the windows fire only when they end, so that they are computed on columns."""
+        plain = self.trigger is None and self.evictor is None and self.time is not None
         if isinstance(self.window, Session) and self.window.gap_of_rows is not None:
             return False
         return plain and not isinstance(self.window, WindowAssigner)

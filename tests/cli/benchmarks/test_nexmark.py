@@ -22,7 +22,7 @@ from benchmarks.nexmark.market import market
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.paper.page import rewrite
 from benchmarks.paper.sampling import Sampler
-from rheos.core.operators.window.triggers.spec import TriggeredWindowSpec
+from rheos.core.operators.window.spec import WindowSpec
 
 EVENTS, PER_SECOND = 4_000, 50
 CHECKED = [name for name, query in QUERIES.items() if query.sql is not None]
@@ -64,9 +64,9 @@ def test_the_processing_time_query_has_the_programs_windows() -> None:
     sql.stream_of(env, "q12").collect("in SQL")
     QUERIES["q12"].program(house).collect("program")
     specs = [operator.spec for operator in env.plan().operators()]
-    windows = [spec for spec in specs if isinstance(spec, TriggeredWindowSpec)]
-    assert [spec.time for spec in windows] == ["processing_time"] * 2
-    assert [str(spec.windows) for spec in windows] == ["0:00:10", "10s"]
+    windows = [spec for spec in specs if isinstance(spec, WindowSpec)]
+    assert [spec.window.time for spec in windows] == ["processing_time"] * 2
+    assert [str(spec.window) for spec in windows] == ["0:00:10", "10s"]
     assert {*env.execute("q12").collected} == {"in SQL", "program"}
 
 

@@ -71,10 +71,7 @@ PROGRAMS = {
             .window(rh.Tumbling("1s", time="processing_time"))
             .aggregate(n=rh.agg.count())
         ),
-        [
-            "it uses processing time, but a replay has virtual time",
-            "its trigger uses processing time, but a replay has virtual time",
-        ],
+        ["it uses processing time, but a replay has virtual time"],
     ),
     "chance": (lambda env: rows(env).map(by_chance), ["uses the module random"]),
     "others": (lambda env: rows(env).map_async(asked), ["it queries an external system, whose"]),

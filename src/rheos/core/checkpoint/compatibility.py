@@ -27,7 +27,7 @@ from rheos.core.checkpoint.type_changes import Change
 from rheos.core.checkpoint.type_changes import Verdict as Verdict
 from rheos.core.errors import CheckpointError, Site
 from rheos.core.protocol.ids import OperatorId
-from rheos.core.protocol.shapes import StatePurpose, StateShape
+from rheos.core.protocol.shapes import WINDOW, StatePurpose, StateShape
 from rheos.core.protocol.snapshots import PartMode
 from rheos.core.protocol.state_config import NewAggregates
 
@@ -249,6 +249,7 @@ def _operator(
     operator: OperatorId, name: str, old: Mapping[str, StateShape], new: Mapping[str, StateShape]
 ) -> Iterator[Finding]:
     content = [name for name, shape in old.items() if shape.holds == StatePurpose.WINDOW_CONTENT]
+    keep = _KEEP_TRIGGER if _lost_trigger(old, new) else ""
     for state, shape in old.items():
         if shape.holds == StatePurpose.PROGRESS:
             continue
@@ -260,9 +261,8 @@ def _operator(
                 state not in new and shape.holds != StatePurpose.WINDOW_CONTENT
             )
             refused = refused or change.text in (NEW_IN_TOTALS, NEW_IN_ROWS)
-            yield Finding(
-                operator, name, state, change.path, change.verdict, change.text, refused, change.fix
-            )
+            fix = change.fix or keep
+            yield Finding(operator, name, state, change.path, change.verdict, change.text, refused, fix)
     for state, shape in new.items():
         if state in old or shape.holds in (
             StatePurpose.PROGRESS,
@@ -287,6 +287,19 @@ def _operator(
             yield Finding(operator, name, state, "", Verdict.UNREADABLE, text, refused=True)
         else:
             yield Finding(operator, name, state, "", Verdict.NEW, f"starts empty: {summary_of(shape)}")
+
+
+_KEEP_TRIGGER = (
+    "to keep the state of windows with a trigger, keep their trigger, such as "
+    ".trigger(rh.triggers.processing_time())"
+)
+
+
+def _lost_trigger(old: Mapping[str, StateShape], new: Mapping[str, StateShape]) -> bool:
+    """Return whether the state of windows with a trigger, by key and window, became that of windows
+    without one."""
+    by_window = any(key.type.label == WINDOW for shape in old.values() for key in shape.key)
+    return by_window and any(shape.holds == StatePurpose.WINDOWS for shape in new.values())
 
 
 def _dropped(shape: StateShape) -> Change:

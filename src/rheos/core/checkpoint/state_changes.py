@@ -150,6 +150,9 @@ def _windows(old: TypeShape, new: TypeShape) -> list[Change]:
     if kinds[0] != kinds[1]:
         text = "were windows of the kind {}, are now of the kind {}".format(*kinds)
         return [Change("kind", Verdict.UNREADABLE, text)]
+    if old.members != new.members:
+        times = [shape.members[0] if shape.members else "event_time" for shape in (old, new)]
+        return [Change("time", Verdict.UNREADABLE, "was {}, is now {}".format(*times))]
     before = {field.name: field.type for field in old.fields}
     after = {field.name: field.type for field in new.fields}
     if before.keys() != after.keys():

@@ -54,9 +54,6 @@ from rheos.core.state.spill import SpillFolder
 if TYPE_CHECKING:
     from rheos.core.operators.window.spec import WindowSpec
 
-if TYPE_CHECKING:
-    from rheos.core.operators.window.spec import WindowSpec
-
 
 class WindowOperator(Operator):
     """Assigns rows to panes, and decides which windows emit results at which time.
@@ -74,7 +71,7 @@ class WindowOperator(Operator):
         super().__init__(ctx)
         self._spec = spec
         self._windows = windows_of(spec.window)
-        self._progress = WindowProgress(ctx, self._windows, spec.lateness_ms)
+        self._progress = WindowProgress(ctx, self._windows, spec.lateness_ms, spec.window.time)
         self._keys = key_names(ctx.ports[0].keys)
         folder = None if ctx.scratch is None else SpillFolder(ctx.scratch)
         self._places = places_of_groups(ctx.key_groups, ctx.max_parallelism)
@@ -230,6 +227,10 @@ class WindowOperator(Operator):
     # --- windows --------------------------------------------------------------------------------------
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
+        return self._advance(timestamp_ms)
+
+    def _advance(self, timestamp_ms: int) -> Iterator[Out]:
+        """Fire and purge the windows that this watermark passes."""
         yield from self._catch_up()
         progress = self._progress
         if timestamp_ms <= progress.watermark:

@@ -16,7 +16,7 @@ bounds (`cut`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias, TypeVar
 
@@ -90,6 +90,10 @@ class Windows(ABC):
         """
 
     @abstractmethod
+    def first_ends(self, panes: Sequence[Ints]) -> Ints:
+        """Return the time at which each pane is due first, from its columns `pane`."""
+
+    @abstractmethod
     def starts(self, gathered: pl.DataFrame) -> Ints:
         """Return the starts of windows, from a frame with the columns `window`."""
 
@@ -129,6 +133,9 @@ class FixedWindows(Windows):
     def pane_end(self, slices: Ints) -> Ints:
         """Return the end of the panes' rows in event time."""
 
+    def first_ends(self, panes: Sequence[Ints]) -> Ints:
+        return panes[1]
+
     def starts(self, gathered: pl.DataFrame) -> Ints:
         return self.start_of(gathered[END].to_numpy())
 
@@ -164,6 +171,9 @@ class MergingWindows(Windows):
         taken = ~undecided
         panes = ends[taken], open_from[taken], ts[taken]
         return PaneAssignment(panes, taken, None, undecided=undecided)
+
+    def first_ends(self, panes: Sequence[Ints]) -> Ints:
+        return panes[0]
 
     def starts(self, gathered: pl.DataFrame) -> Ints:
         return gathered[START].to_numpy()

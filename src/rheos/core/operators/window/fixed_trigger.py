@@ -14,7 +14,7 @@ from rheos.core.operators.window.fixed_panes import FixedPanes
 from rheos.core.operators.window.pane_columns import END, SLICE, VALID
 from rheos.core.operators.window.panes import PaneStore
 from rheos.core.operators.window.trigger import Firing, FiringRule
-from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from rheos.core.state.pane_segments import cut
 
 GATHERED_ROWS = 1 << 16
@@ -78,6 +78,11 @@ class FixedTrigger(FiringRule):
         among = np.unique(ends)
         for first_end, last_end in self._due(int(among[0]) - 1, int(among[-1]), among):
             yield from self._parts(first_end, last_end, only)
+
+    def next_end(self, above: int) -> int | None:
+        slices, valids, _ = self._index.panes()
+        first, count = self._windows.due(slices, valids, above, MAX_TIMESTAMP_MS)
+        return int(first[count > 0].min()) if count.any() else None
 
     def purge(self, last_end: int) -> None:
         for store in self._stores:

@@ -126,6 +126,16 @@ class MergingPanes(PaneStore):
             return True
         return self._newest is not None and bool(len(self._newest.ending(above, upto)))
 
+    def next_end(self, above: int) -> int | None:
+        """Return the earliest end of a pane after `above`; None if no pane ends after it."""
+        ends = []
+        for segment in self:
+            begin, _ = _bounds(segment, above, above)
+            if begin < len(segment.firsts):
+                ends.append(int(segment.firsts[begin]))
+        newest = None if self._newest is None else self._newest.next_end(above)
+        return min(ends if newest is None else [*ends, newest], default=None)
+
     def ending(self, above: int, upto: int, places: range | None) -> list[pl.DataFrame]:
         """Return the rows of panes that end after `above` and at or before `upto`."""
         found = self._of_newest(lambda panes: panes.ending(above, upto), places)

@@ -153,6 +153,9 @@ class MergingTrigger(FiringRule):
         if over.any():
             yield MergingFiring(found, over, self._index, None)
 
+    def next_end(self, above: int) -> int | None:
+        return self._index.next_end(above)
+
     def purge(self, last_end: int) -> None:
         just_found, self._just_found = self._just_found, None
         # A pane may be merged further in one store than in another, and so be due in that one alone.

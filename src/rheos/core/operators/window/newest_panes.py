@@ -194,6 +194,12 @@ class NewestPanes:
             found.append(np.flatnonzero((ends > above) & (ends <= upto)) + first)
         return np.concatenate(found).astype(np.int32) if found else np.zeros(0, np.int32)
 
+    def next_end(self, above: int) -> int | None:
+        """Return the earliest end of a pane after `above`; None if no pane ends after it."""
+        ends = self._columns[OPEN_TO] if self.rows else np.zeros(0, np.int64)
+        earliest = int(ends[ends > above].min(initial=_NONE))
+        return None if earliest == _NONE else earliest
+
     def of_keys(self, keys: pl.DataFrame, upto: int | None = None) -> Slots:
         """Return the slots of those keys that have a pane. If `upto` is passed, return only those whose
         pane ends at or before it."""

@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.core.errors import UnrestorableError
+from rheos.core.graph.state import Time
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.operators.window.contract import FixedWindows, Ints, Windows
 from rheos.core.operators.window.frames import KEY_GROUP
@@ -25,7 +26,7 @@ from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 
 FIRED = "fired"
 
-_OTHERS = {"first_group", "end_group", "fired_through", "states", "lateness_ms", "kind"}
+_OTHERS = {"first_group", "end_group", "fired_through", "states", "lateness_ms", "kind", "time"}
 """Columns that are not parameters of the windows."""
 
 
@@ -37,10 +38,13 @@ def stored_name(name: str, by: int | str) -> str:
 class WindowProgress:
     """Progress of the key groups of one subtask."""
 
-    def __init__(self, ctx: OperatorContext, windows: Windows, lateness_ms: int) -> None:
+    def __init__(
+        self, ctx: OperatorContext, windows: Windows, lateness_ms: int, time: Time = "event_time"
+    ) -> None:
         self._ctx = ctx
         self._windows = windows
         self._lateness_ms = lateness_ms
+        self._time = time
         self.watermark = MIN_TIMESTAMP_MS
         """Watermark up to which windows have fired, except those of lagging groups."""
         self.lagging = LaggingKeyGroups()
@@ -58,6 +62,7 @@ class WindowProgress:
         starts = np.concatenate([[0], np.flatnonzero(np.diff(fired)) + 1])[: len(fired)]
         ends = np.concatenate([starts[1:], [len(fired)]])[: len(starts)]
         rows = len(starts)
+        by_clock = {} if self._time == "event_time" else {"time": pa.array([self._time] * rows)}
         cut = {
             stored_name(name, by): pa.array(
                 [by] * rows, pa.int64() if isinstance(by, int) else pa.string()
@@ -73,6 +78,7 @@ class WindowProgress:
                 "states": pa.array([list(states)] * rows, pa.list_(pa.string())),
                 "lateness_ms": pa.array(np.full(rows, self._lateness_ms)),
                 "kind": pa.array([self._windows.kind] * rows, pa.string()),
+                **by_clock,
             }
         )
 
@@ -105,9 +111,11 @@ class WindowProgress:
             if name not in _OTHERS and isinstance(by, int | str)
         }
         stored = stored_windows(str(row.get("kind") or ""), cut)
-        if stored != self._windows:
+        time = row.get("time", "event_time")
+        if stored != self._windows or time != self._time:
             raise UnrestorableError(
-                f"the state belongs to {stored}, but the program now declares {self._windows}",
+                f"the state belongs to {_described(stored, time)}, but the program now declares "
+                f"{_described(self._windows, self._time)}",
                 site=self._ctx.site,
                 operator=self._ctx.name,
                 hint="keep the windows, or change the operator's uid to start it empty",
@@ -126,6 +134,10 @@ class WindowProgress:
         """Reset the progress, as if no row had arrived."""
         assert not self.lagging.groups, "the restored windows have caught up"
         self.watermark = MIN_TIMESTAMP_MS
+
+
+def _described(windows: Windows, time: object) -> str:
+    return f"{windows}{' in processing time' if time == 'processing_time' else ''}"
 
 
 class LaggingKeyGroups:

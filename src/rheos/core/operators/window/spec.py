@@ -22,6 +22,12 @@ from rheos.core.operators.window.frames import key_names
 from rheos.core.operators.window.kinds import windows_of
 from rheos.core.operators.window.operator import WindowAggregateOperator
 from rheos.core.operators.window.process import WindowProcessOperator
+from rheos.core.operators.window.processing_time import (
+    ProcessingTimeAggregateOperator,
+    ProcessingTimeFunctionOperator,
+    arrival_port,
+    refuse_bounded,
+)
 from rheos.core.operators.window.states import window_states
 from rheos.core.operators.window.two_phases import MergedWindowSpec, WindowCombineSpec, partials_of
 from rheos.core.protocol.elements import SWM, WM
@@ -44,7 +50,13 @@ class WindowSpec(SplitSpec):
     """Side output of late rows, if the program reads it."""
 
     @property
+    def _by_clock(self) -> bool:
+        return self.window.time == "processing_time"
+
+    @property
     def window_lifetime_ms(self) -> int | None:
+        if self._by_clock:
+            return None
         size_ms = getattr(self.window, "size_ms", None)
         return size_ms + self.lateness_ms if isinstance(size_ms, int) else None
 
@@ -58,11 +70,16 @@ class WindowSpec(SplitSpec):
 
     def _windows(self, ctx: OperatorContext) -> WindowOperator:
         if self.fn is None:
-            return WindowAggregateOperator(ctx, self)
-        return WindowProcessOperator(ctx, self)
+            aggregates = ProcessingTimeAggregateOperator if self._by_clock else WindowAggregateOperator
+            return aggregates(ctx, self)
+        function = ProcessingTimeFunctionOperator if self._by_clock else WindowProcessOperator
+        return function(ctx, self)
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return self._windows(ctx)
+
+    def check_bounded(self) -> None:
+        refuse_bounded(self.window.time)
 
     def in_batch(self, ctx: OperatorContext) -> Operator:
         operator = self._windows(ctx)
@@ -76,6 +93,8 @@ class WindowSpec(SplitSpec):
     def phases(self, rows: PortType, read: Collection[str]) -> Phases | str:
         if self.fn is not None:
             return super().phases(rows, read)
+        if self._by_clock:
+            return "the time at which a row arrives here decides its window"
         if self.late_tag in read:
             return "late rows are read"
         windows = windows_of(self.window)
@@ -93,15 +112,16 @@ class WindowSpec(SplitSpec):
 
     def looks_at(self, column: str) -> bool | None:
         # Its rows are emitted as the watermark advances, so their own event time shows the progress.
-        return {WM: True, SWM: False}.get(column)
+        return {WM: not self._by_clock, SWM: False}.get(column)
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
-        return window_states(self, ports[0])
+        [port] = ports
+        return window_states(self, arrival_port(port) if self._by_clock else port)
 
     @property
     def keeps_rows(self) -> bool:
         # Rows that may be late for merging windows are buffered unchanged.
-        return isinstance(windows_of(self.window), MergingWindows)
+        return isinstance(windows_of(self.window), MergingWindows) and not self._by_clock
 
     def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:
         if self.fn is not None:
@@ -114,11 +134,12 @@ class WindowSpec(SplitSpec):
         return columns if tag == MAIN else without(columns, gone)
 
     def origin(self) -> Origin:
-        if getattr(self.window, "time", None) == "processing_time":
+        if self._by_clock:
             return RowsOfKey(calls_function=self.fn is not None)
         return RowsOfWindow(self.lateness_ms, calls_function=self.fn is not None)
 
     def summary(self) -> str:
         late = f", {self.lateness_ms} ms of lateness allowed" if self.lateness_ms else ""
         does = spell_aggregates(self.aggregates) or f"takes {spell_record(self.record)}"
-        return f"{self.window} windows{late}: {does}"
+        time = " in processing time" if self._by_clock else ""
+        return f"{self.window} windows{time}{late}: {does}"

@@ -43,10 +43,11 @@ def window_states(spec: WindowSpec, port: PortType) -> dict[str, StateShape]:
         )
         for name, by in cut.items()
     ]
-    windows = TypeShape(name="windows", label=spec.window.kind, fields=fields)
+    by_clock: list[str] = [] if spec.window.time == "event_time" else [spec.window.time]
+    windows = TypeShape(name="windows", label=spec.window.kind, fields=fields, members=by_clock)
     states = {FIRED: StateShape(kind=StateKind.UNION, holds=StatePurpose.WINDOWS, value=windows)}
     kind = windows_of(spec.window)
-    if isinstance(kind, MergingWindows):
+    if isinstance(kind, MergingWindows) and not by_clock:
         states[UNDECIDED] = keyed_shape(
             port, StatePurpose.UNDECIDED, columns_shape(visible(port.schema))
         )

@@ -41,5 +41,10 @@ class FiringRule(ABC):
         already fired: those up to the end `fired_through`."""
 
     @abstractmethod
+    def next_end(self, above: int) -> int | None:
+        """Return the earliest time after `above` at which a pane is due; None if no pane is. A merging
+        window may have grown since, and end later."""
+
+    @abstractmethod
     def purge(self, last_end: int) -> None:
         """Drop the windows that end at or before `last_end`."""

@@ -45,7 +45,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from rheos.core.aggregates import Agg
-from rheos.core.errors import ProgramError
 from rheos.core.graph.aggregate_functions import AggregateFunction
 from rheos.core.graph.functions import WindowFunction
 from rheos.core.graph.state import StateDeclaration, Time
@@ -55,6 +54,7 @@ from rheos.core.graph.windows import Window
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
 from rheos.core.operators.keyed_state import by_window, declared_shape, keyed_shape
 from rheos.core.operators.origins import ALL_OF_WINDOW, Origin, RowsOfKey, RowsOfWindow
+from rheos.core.operators.window.processing_time import refuse_bounded
 from rheos.core.operators.window.triggers.contents import ROWS, CombinedValue, Records
 from rheos.core.operators.window.triggers.merging_set import MergingSet
 from rheos.core.operators.window.triggers.operator import (
@@ -98,12 +98,7 @@ class TriggeredWindowSpec(OperatorSpec):
         return TriggeredWindowOperator(ctx, self)
 
     def check_bounded(self) -> None:
-        if self.time == "processing_time":
-            raise ProgramError(
-                "processing-time windows depend on when rows are read, but a batch job reads "
-                "all rows at once",
-                hint='use event-time windows, or run the job with runtime="continuous"',
-            )
+        refuse_bounded(self.time)
 
     def in_batch(self, ctx: OperatorContext) -> Operator:
         if TS in ctx.ports[0].schema.names:

@@ -1,0 +1,304 @@
+"""Windows of processing time: in columns, as with their default trigger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rheos as rh
+from rheos.core.checkpoint.compatibility import compare, refusals
+from rheos.core.errors import UnrestorableError
+from rheos.core.graph.nodes import MAIN
+from rheos.core.graph.windows import Window
+from rheos.core.operators.shapes import state_shapes
+from rheos.core.operators.window.spec import WindowSpec
+from rheos.core.protocol.ids import OperatorId
+from rheos.testing import Harness
+from tests.core.operators.window.harness import Bench, aggregate_schema, context
+
+WINDOWS = {
+    "tumbling": rh.Tumbling("100ms", time="processing_time"),
+    "shifted": rh.Tumbling("100ms", offset="30ms", time="processing_time"),
+    "sliding": rh.Sliding("100ms", every="30ms", time="processing_time"),
+    "with gaps": rh.Sliding("30ms", every="100ms", gaps=True, time="processing_time"),
+    "cumulating": rh.Cumulating("90ms", step="30ms", time="processing_time"),
+    "session": rh.Session("50ms", time="processing_time"),
+    "of a zone": rh.Tumbling("1h", zone="Europe/Berlin", time="processing_time"),
+}
+AGGREGATES: Mapping[str, Any] = {
+    "n": rh.agg.count(),
+    "total": rh.agg.sum("v"),
+    "first": rh.agg.first("v"),
+    "all": rh.agg.collect("v"),
+    "median": rh.agg.quantile("v", 0.5),
+    "last": rh.col("v").last(),
+}
+COLUMNS = {"k": str, "v": int, "at": datetime}
+SAID = {"k": str, "start": int, "end": int, "values": str}
+GIVEN, CLOCK, RESTART = "given", "clock", "restart"
+
+
+class Values(rh.WindowFunction):
+    def process(self, records: list[Any], ctx: rh.WindowContext) -> Iterator[dict[str, Any]]:
+        values = ",".join(str(record.v) for record in records)
+        yield {"k": ctx.key, "start": ctx.window.start_ms, "end": ctx.window.end_ms, "values": values}
+
+
+def program(window: Window, trigger: rh.Trigger | None) -> Any:
+    def build(rows: rh.DataStream) -> dict[str, rh.DataStream]:
+        windows = rows.key_by("k").window(window)
+        if trigger is not None:
+            windows = windows.trigger(trigger)
+        return {
+            "aggregates": windows.aggregate(**AGGREGATES),
+            "functions": windows.process(Values(), returns=SAID),
+        }
+
+    return build
+
+
+# Times are multiples of 10 ms, so no row arrives in the last ms of a window, after the trigger.
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just(GIVEN),
+            st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), min_size=1, max_size=6),
+        ),
+        st.tuples(st.just(CLOCK), st.integers(1, 20)),
+        st.tuples(st.just(RESTART), st.none()),
+    ),
+    min_size=3,
+    max_size=20,
+)
+
+
+def outputs(window: Any, trigger: rh.Trigger | None, steps: Sequence[Any], event_time: bool) -> Any:
+    """Return the sorted output of each step."""
+    found, arrived = [], 0
+    on = "at" if event_time else None
+    with Harness(program(window, trigger), COLUMNS, event_time=on) as harness:
+        for step, by in steps:
+            if step == GIVEN:
+                rows = []
+                for key, value in by:
+                    arrived += 1
+                    at = datetime.fromtimestamp(value * 1000 + arrived, UTC)
+                    rows.append({"k": key, "v": value, "at": at})
+                harness.give(*rows)
+            elif step == CLOCK:
+                harness.advance(f"{by * 10}ms")
+            else:
+                harness.restart()
+            found.append([sorted(map(repr, harness.take(name))) for name in harness.outputs])
+    return found
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.sampled_from(sorted(WINDOWS)), STEPS, st.booleans())
+def test_columns_have_the_results_of_the_default_trigger(
+    name: str, steps: Sequence[Any], event_time: bool
+) -> None:
+    steps = [*steps, (CLOCK, 360_000)]
+    window = WINDOWS[name]
+    expected = outputs(window, rh.triggers.processing_time(), steps, event_time)
+    assert outputs(window, None, steps, event_time) == expected
+
+
+# --- subtasks ---------------------------------------------------------------------------------------
+
+
+class SetClock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def now_ns(self) -> int:
+        return self.ms * 1_000_000
+
+    def monotonic_us(self) -> int:
+        return self.ms * 1000
+
+
+SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
+SUMS = {"n": rh.agg.count(), "total": rh.agg.sum("v")}
+
+
+class ClockBench(Bench):
+    """Subtasks of windows of processing time, and their clock."""
+
+    @classmethod
+    def of(cls, window: Window, parallelism: int = 1) -> ClockBench:
+        clock, spec = SetClock(), WindowSpec(window, 0, SUMS)
+        out = {MAIN: aggregate_schema(SCHEMA, ["k"], SUMS)}
+
+        def make(subtask: int, parallelism: int) -> Any:
+            ctx = context(SCHEMA, ["k"], out, subtask=subtask, parallelism=parallelism)
+            return spec.operator(replace(ctx, clock=clock))
+
+        bench = cls(make, ["k"], SCHEMA, parallelism)
+        bench.clock = clock
+        return bench
+
+    clock: SetClock
+
+    def give(self, keys: str) -> None:
+        self.rows([{"k": key, "v": at, "ts": 0} for at, key in enumerate(keys)])
+
+    def wake(self, *, only: int | None = None) -> list[dict[str, Any]]:
+        """Wake the subtasks that are due, or the one with this number."""
+        came = []
+        for operator in self.subtasks:
+            due = operator.next_processing_time_ms()
+            if due is not None and due <= self.clock.ms and only in (None, operator.ctx.subtask):
+                came += self.collect(operator.on_processing_time(self.clock.ms))
+        return came
+
+
+def results(rows: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Return key, start, end and aggregates, sorted."""
+    ms = [
+        {**row, **{n: row[n].timestamp() * 1000 for n in row if n.startswith("window_")}}
+        for row in rows
+    ]
+    return sorted(
+        (row["k"], row["window_start"], row["window_end"], row["n"], row["total"]) for row in ms
+    )
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.sampled_from(["tumbling", "sliding", "cumulating", "session"]),
+    st.lists(
+        st.tuples(
+            st.text("abcdefgh", min_size=1, max_size=8),
+            st.integers(0, 120),
+            st.sampled_from([None, 1, 2, 3]),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=10,
+    ),
+)
+def test_each_window_fires_once_at_any_parallelism(name: str, steps: Sequence[Any]) -> None:
+    alone, bench = ClockBench.of(WINDOWS[name]), ClockBench.of(WINDOWS[name], 2)
+    for keys, ms, parallelism, is_slow in steps:
+        for each in (alone, bench):
+            each.give(keys)
+            each.clock.ms += ms
+        # In the others the clock of the barrier is later than that of a slow subtask.
+        bench.wake(only=0 if is_slow else None)
+        if parallelism is not None:
+            bench.restart(parallelism)
+        bench.wake()
+        alone.wake()
+        assert results(bench.out) == results(alone.out)
+    for each in (alone, bench):
+        each.clock.ms += 200
+        each.wake()
+        assert all(operator.next_processing_time_ms() is None for operator in each.subtasks)
+    assert results(bench.out) == results(alone.out)
+    if name in ("tumbling", "session"):
+        assert sum(row["n"] for row in bench.out) == sum(len(keys) for keys, *_ in steps)
+
+
+def test_a_window_fires_once_when_its_last_ms_is_over() -> None:
+    bench = ClockBench.of(WINDOWS["tumbling"])
+    bench.give("a")
+    bench.clock.ms = 99
+    assert bench.wake() == []
+    bench.give("aa")
+    bench.clock.ms = 100
+    assert results(bench.wake()) == [("a", 0, 100, 3, 1)]
+    bench.give("a")
+    bench.clock.ms = 200
+    assert results(bench.wake()) == [("a", 100, 200, 1, 0)]
+
+
+def test_windows_that_ended_while_the_job_was_down_fire_at_once() -> None:
+    bench = ClockBench.of(WINDOWS["session"])
+    bench.give("ab")
+    bench.checkpoint()
+    bench.clock.ms = 10_000
+    bench.restore(bench.chains, 2)
+    assert results(bench.wake()) == [("a", 0, 50, 1, 0), ("b", 0, 50, 1, 1)]
+
+
+def test_rows_are_not_late_if_the_clock_goes_back() -> None:
+    bench = ClockBench.of(WINDOWS["tumbling"])
+    bench.clock.ms = 150
+    bench.give("a")
+    bench.clock.ms = 200
+    assert len(bench.wake()) == 1
+    bench.clock.ms = 20
+    bench.give("a")
+    bench.clock.ms = 300
+    assert results(bench.wake()) == [("a", 200, 300, 1, 0)]
+    assert bench.count("late") == 0
+
+
+def test_open_windows_are_counted_when_the_input_ends() -> None:
+    bench = ClockBench.of(WINDOWS["sliding"])
+    bench.clock.ms = 1000
+    bench.give("aab")
+    bench.clock.ms = 1010
+    bench.give("ac")
+    # Windows begin each 30 ms, and those of 920 to 1010 ms contain the rows of 1000 ms.
+    ends: dict[str, set[int]] = {key: set() for key in "abc"}
+    for ms, keys in ((1000, "ab"), (1010, "ac")):
+        for key in keys:
+            ends[key] |= {end for end in range(10, 2000, 30) if end - 100 <= ms < end}
+    assert [row for each in bench.subtasks for row in bench.collect(each.on_end())] == []
+    assert bench.count("dropped_processing_timers") == sum(map(len, ends.values()))
+    assert bench.subtasks[0].next_processing_time_ms() is None
+
+
+# --- changes of the program -------------------------------------------------------------------------
+
+
+def states(window: Window, trigger: rh.Trigger | None = None, *, function: bool = False) -> Any:
+    env = rh.Environment(runtime="simulated")
+    rows = env.from_source(
+        rh.collection([{"k": "a", "v": 1, "at": 1}]),
+        watermark=rh.Watermark.bounded_out_of_orderness("1s", on="at"),
+    )
+    windows = rows.key_by("k").window(window)
+    if trigger is not None:
+        windows = windows.trigger(trigger)
+    if function:
+        windows.process(Values(), returns=SAID).uid("w").collect("n")
+    else:
+        windows.aggregate(n=rh.agg.count()).uid("w").collect("n")
+    id = OperatorId("w")
+    return {id: state_shapes(env.plan().operators())[id]}
+
+
+def test_state_of_the_other_clock_is_refused() -> None:
+    by_event_time = rh.Tumbling("100ms")
+    [finding, *_] = compare(states(by_event_time), states(WINDOWS["tumbling"]), {})
+    assert (finding.refused, finding.text) == (True, "was event_time, is now processing_time")
+    bench = Bench.of_aggregates(by_event_time, SUMS, SCHEMA)
+    bench.rows([{"k": "a", "v": 1, "ts": 5}])
+    bench.checkpoint()
+    with pytest.raises(UnrestorableError, match=r"now declares windows .* in processing time"):
+        ClockBench.of(WINDOWS["tumbling"]).restore(bench.chains, 1)
+
+
+@pytest.mark.parametrize("function", [False, True])
+def test_state_of_a_trigger_is_refused_with_the_way_to_keep_it(function: bool) -> None:
+    window = WINDOWS["tumbling"]
+    before = states(window, rh.triggers.processing_time(), function=function)
+    error = refusals(compare(before, states(window, function=function), {}), allow_dropped=False)
+    assert error is not None
+    assert "keep their trigger, such as .trigger(rh.triggers.processing_time())" in str(error.hint)
+    assert refusals(compare(before, before, {}), allow_dropped=False) is None
