@@ -93,7 +93,7 @@ def write_incident(
             against=against,
             checkpoint_dir=checkpoint_dir,
         )
-        return incident_of_key(debugged, wanted)
+        return incident_of_key(debugged, wanted, has_right_row=form.expected is not None)
 
     return form.write_test(record)
 

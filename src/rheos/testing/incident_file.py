@@ -92,7 +92,12 @@ def incident_test(
         right = _right_values(incident, expected)
         is_missing = isinstance(incident.symptom, MissingRow)
         deadline = time.monotonic() + within_s
-        few = smallest(incident, lambda: time.monotonic() > deadline, stateless=pseudonyms)
+        few = smallest(
+            incident,
+            lambda: time.monotonic() > deadline,
+            stateless=pseudonyms,
+            keeps_state=right is not None,
+        )
         is_smallest = time.monotonic() <= deadline
         if pseudonyms:
             few = anonymous(few, keep, random or SystemRandom(), is_smallest=is_smallest)

@@ -18,9 +18,7 @@ from rheos.ops.debugging.sink_path import SinkPath
 from rheos.ops.forks.job_program import working_as
 from rheos.ops.lineage.why_query import SinkReplay, WhyQuestion, sink_replay
 from rheos.testing.recorded_incident import RecordedIncident, source_deliveries
-from rheos.testing.related_rows import ExpectedRow, needed_rows, related_rows
-
-_MAX_ROWS = 1000
+from rheos.testing.related_rows import MAX_ROWS, ExpectedRow, needed_rows, related_rows
 
 
 def incident_of_missing_row(question: WhyQuestion) -> RecordedIncident:
@@ -51,11 +49,11 @@ def incident_of_missing_row(question: WhyQuestion) -> RecordedIncident:
                 hint="check the spelling; if the input was deleted, no test can be written",
             )
         needed = needed_rows(expected, numbers)
-        if len(needed.rows) > _MAX_ROWS:
+        if len(needed.rows) > MAX_ROWS:
             raise ConfigurationError(
                 f"{len(needed.rows):,} rows of the input may lead to {shown}",
                 site=replay.sink.site,
-                hint=f"a test has up to {_MAX_ROWS:,}: read less, with --from-savepoint and --for",
+                hint=f"a test has up to {MAX_ROWS:,}: read less, with --from-savepoint and --for",
             )
         end = len(replay.run.ledger.rows)
         symptom = MissingRow(row, needed.identity)

@@ -7,12 +7,16 @@ import json
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from operator import itemgetter
 from typing import Any, assert_never
 
 from rheos.core.errors import ConfigurationError
 from rheos.core.graph.nodes import MAIN
-from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS
+from rheos.core.operators.origins import NoRow, OneRow, RowsOfWindow, SameRow
+from rheos.core.operators.window.pane_columns import END, START
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
+from rheos.core.protocol.moments import moment_ms
 from rheos.core.protocol.shown_rows import rows_values
 from rheos.ops.control.started_program import StartedProgram
 from rheos.ops.debugging.debugging import Debugged
@@ -31,7 +35,14 @@ from rheos.ops.forks.job_program import working_as
 from rheos.ops.lineage.answer import Answers, WayStep
 from rheos.ops.lineage.traced_run import TracedRun
 from rheos.ops.lineage.why_query import TracedAnswer, WhyQuestion, column_value, traced_answers
-from rheos.testing.related_rows import ExpectedRow, NeededRows, needed_rows, related_rows
+from rheos.testing.related_rows import (
+    MAX_ROWS,
+    ExpectedRow,
+    NeededRows,
+    has_timers,
+    needed_rows,
+    related_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +70,11 @@ def row_in_types(part: ProgramPart, output: str, row: Mapping[str, Any]) -> dict
 
 
 def incident_of_key(
-    debugged: Debugged, result: Mapping[str, Any] | None = None, *, must_fail: bool = False
+    debugged: Debugged,
+    result: Mapping[str, Any] | None = None,
+    *,
+    must_fail: bool = False,
+    has_right_row: bool = False,
 ) -> RecordedIncident:
     """Return the incident of a debugged key.
 
@@ -68,9 +83,11 @@ def incident_of_key(
         result: Some columns of the wrong row. If None, the error that ended the replay is wrong, or the
             last row that the operator emitted.
         must_fail: Whether only an error counts.
+        has_right_row: Whether the test will demand the right row, too. The rows from which the mended
+            program may make it are marked, so that the test keeps them (`Rows.stays`).
 
     Raises:
-        ConfigurationError: The replay has no such result.
+        ConfigurationError: The replay has no such result, or too many rows may lead to the right one.
     """
     origin = debugged.origin
     with working_as(origin.started):
@@ -84,7 +101,42 @@ def incident_of_key(
                 operator=debugged.name,
                 hint="see `rheos debug --trace` for the reasons why a replay may differ",
             )
+        if has_right_row and isinstance(found.symptom, EmittedRow):
+            found = _with_rows_of_right_row(found, found.symptom.row)
     return RecordedIncident(origin.started, found, debugged.rows)
+
+
+def _with_rows_of_right_row(incident: Incident, row: Mapping[str, Any]) -> Incident:
+    """Mark the deliveries from which the mended operator may make the right row: up to the wrong row,
+    all rows of its key, or all in its window. Raise ConfigurationError if there are too many."""
+    planned, deliveries = incident.part.planned, incident.deliveries
+    origin = planned.spec.origin()
+    if isinstance(origin, NoRow | SameRow | OneRow):
+        return incident
+    end = 1 + max(at for at, result in enumerate(incident.run()) if incident.is_shown_by(result))
+    window = [moment_ms(row[name]) for name in (START, END) if isinstance(row.get(name), datetime)]
+
+    def may_lead(batch: Batch) -> bool:
+        if not isinstance(origin, RowsOfWindow) or len(window) < 2 or TS not in batch.schema.names:
+            return True
+        return window[0] <= int(batch.column(TS)[0].as_py()) < window[1]
+
+    marked = [
+        replace(each, stays=isinstance(each, Rows) and at < end and may_lead(each.batch))
+        for at, each in enumerate(deliveries)
+    ]
+    count = sum(each.stays for each in marked)
+    if count > MAX_ROWS:
+        raise ConfigurationError(
+            f"{count:,} rows may lead to the right row",
+            site=planned.site,
+            operator=planned.name,
+            hint=f"a test has up to {MAX_ROWS:,}: replay less, with --from a later checkpoint; or "
+            "leave out --expect",
+        )
+    fires = isinstance(deliveries[end - 1], WatermarkAdvance)
+    needed = NeededRows((), frozenset(), has_timers(planned.spec), last_watermark=fires)
+    return replace(incident, deliveries=tuple(_with_needed_watermarks(marked, needed)))
 
 
 def _with_symptom(incident: Incident, result: Mapping[str, Any] | None, must_fail: bool) -> Incident:

@@ -34,6 +34,8 @@ from rheos.ops.lineage.answer import Answers
 from rheos.ops.lineage.ledger import Ledger
 from rheos.ops.lineage.traced_run import TracedRun
 
+MAX_ROWS = 1000
+"""Maximum number of rows of a test that may lead to the right row."""
 _SAMPLED_ROWS = 100
 """Number of the sink's rows that show whether a column has the values of a source."""
 
@@ -235,11 +237,11 @@ def needed_rows(
     return NeededRows(
         sorted(identity),
         (needed | made_of) & frozenset(related) or frozenset(related),
-        any(_has_timers(each.spec) for each in expected.operators),
+        any(has_timers(each.spec) for each in expected.operators),
     )
 
 
-def _has_timers(spec: OperatorSpec) -> bool:
+def has_timers(spec: OperatorSpec) -> bool:
     """Return whether the function of an operator defines what to do when a timer fires."""
     methods = (
         getattr(type(getattr(spec, "fn", None)), name, None) for name in ("on_timer", "on_timers")

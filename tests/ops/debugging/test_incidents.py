@@ -56,12 +56,14 @@ def written(
     key: str = "ada",
     first: int | None = None,
     result: dict[str, Any] | None = None,
+    expected: dict[str, Any] | None = None,
     **given: Any,
 ) -> IncidentTest:
     found = rh.debug(
         "orders", key, operator=operator, checkpoint_dir="kept", against="job.py", from_checkpoint=first
     )
-    return incident_test(incident_of_key(found, result), Path("tests/test_incident.py"), **given)
+    recorded = incident_of_key(found, result, has_right_row=expected is not None)
+    return incident_test(recorded, Path("tests/test_incident.py"), expected=expected, **given)
 
 
 def run_test(test: IncidentTest, program: str) -> None:
@@ -129,6 +131,39 @@ def test_the_state_of_the_checkpoint_is_kept_if_it_matters(
         run_test(test, PROGRAM)
     with pytest.raises(ConfigurationError, match="state in the checkpoint, which cannot be anonymised"):
         written("windows", first=number, result=result, pseudonyms=True)
+
+
+def test_what_may_lead_to_the_right_row_stays(kept: list[int]) -> None:
+    mended = PROGRAM.replace("        return\n        yield\n", "        yield Total(ctx.key, TOTAL)\n")
+    mended, wrong = (mended.replace("TOTAL", each) for each in ("self.total.value", "order.amount"))
+    first = kept[len(kept) // 2]
+    try:
+        Path("job.py").write_text(mended)
+        found = rh.debug(
+            "orders",
+            "ada",
+            operator="sessions",
+            checkpoint_dir="kept",
+            against="job.py",
+            from_checkpoint=first,
+        )
+        right = [row.row for step in found for row in step.out if not row.output][-1]
+        Path("job.py").write_text(wrong)
+        few = written(first=first)
+        test = written(first=first, expected={"amount": right["amount"]})
+    finally:
+        Path("job.py").write_text(FAULTY)
+    with pytest.raises(AssertionError, match=r"emits .* and does not emit"):
+        run_test(test, wrong)
+    run_test(test, mended)
+    assert few.rows == 1 < test.rows
+    assert "state=" in test.text
+    assert "state=" not in few.text
+
+
+def test_the_right_row_of_a_window_needs_the_rows_of_this_window(kept: list[int]) -> None:
+    last = written("windows", first=kept[0], result={"n": 10}, expected={"n": 9})
+    assert last.rows == 10 < last.rows_before
 
 
 def test_pseudonyms_hide_values_and_show_the_same(kept: list[int]) -> None:

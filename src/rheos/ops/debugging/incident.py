@@ -156,7 +156,11 @@ def incident_of(part: ProgramPart, deliveries: Sequence[Delivery], symptom: Symp
 
 
 def smallest(
-    incident: Incident, is_over: Callable[[], bool] = lambda: False, *, stateless: bool = False
+    incident: Incident,
+    is_over: Callable[[], bool] = lambda: False,
+    *,
+    stateless: bool = False,
+    keeps_state: bool = False,
 ) -> Incident:
     """Return an incident with few rows and watermarks that still shows the symptom.
 
@@ -164,6 +168,7 @@ def smallest(
         incident: An incident that shows it.
         is_over: Whether to return the smallest one found so far.
         stateless: Whether it must begin without state if that shows the symptom, too.
+        keeps_state: Whether it must begin with the state.
 
     Returns:
         Each of its rows is needed or has to stay, unless time was up. It begins without state if a
@@ -173,7 +178,7 @@ def smallest(
     without_state = replace(incident, part=incident.part.stateless())
     if not incident.part.has_state:
         return _few(without_state, is_over)
-    found = _few(without_state, is_over) if without_state.shows() else None
+    found = _few(without_state, is_over) if not keeps_state and without_state.shows() else None
     if found is not None and (stateless or len(found.deliveries) <= _READABLE):
         return found
     other = _few(incident, is_over)
