@@ -36,7 +36,7 @@ from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.core.protocol.snapshots import Snapshot
 from rheos.core.state.format import encode
 from rheos.runtimes.host.io import ThreadedIo
-from rheos.runtimes.host.memory_tuning import freed_memory_kept
+from rheos.runtimes.host.memory_tuning import collecting_seldom, freed_memory_kept
 from rheos.runtimes.host.stores import LocalStore
 
 OPERATOR = OperatorId("state")
@@ -136,7 +136,7 @@ def main() -> None:
     intervals = " | ".join(f"{interval} s" for interval in given.intervals)
     print(f"| state | changed | MB written | held up, ms | floor, ms | processor, ms | {intervals} |")
     print("|---|---:|---:|---:|---:|---:|" + "---:|" * len(given.intervals))
-    with tempfile.TemporaryDirectory() as name, freed_memory_kept():
+    with tempfile.TemporaryDirectory() as name, freed_memory_kept(), collecting_seldom():
         store = LocalStore(str(Path(name, "store")))
         for kind, (fill, keys) in states(given.mb, given.kinds, Path(name)).items():
             state = fill()

@@ -88,7 +88,7 @@ class SnapshotFile:
     file again."""
 
     name: str
-    read: Callable[[], bytes]
+    read: Callable[[], Content]
     """Function that returns the content. It is called on the I/O executor, at most once."""
 
 

@@ -18,11 +18,10 @@ import pyarrow as pa
 from rheos.core.errors import CheckpointError
 from rheos.core.protocol.ports import Content
 from rheos.core.protocol.snapshots import PartMode, StateKind
+from rheos.core.state.file_memory import memory_for
 
 VERSION = 1
 KEY_GROUP = "key_group"
-
-_PAGE_BYTES = 4096
 
 _META_VERSION = b"rheos.version"
 _META_KIND = b"rheos.kind"
@@ -49,17 +48,9 @@ def encode(table: pa.Table, kind: StateKind, mode: PartMode) -> memoryview:
     _write(size, schema, batches)
     # A stream that grows while it is written would take up to three times the memory, all newly
     # allocated.
-    data = _memory_for(size.size())
+    data = memory_for(size.size())
     _write(pa.FixedSizeBufferWriter(pa.py_buffer(data)), schema, batches)
     return data
-
-
-def _memory_for(size_bytes: int) -> memoryview:
-    """Return memory that begins at a page: a disk can write it without copying it first."""
-    # A worker keeps what the C library frees for the next file. Arrow's allocator returns it.
-    memory = pa.allocate_buffer(size_bytes + _PAGE_BYTES, memory_pool=pa.system_memory_pool())
-    begin = -memory.address % _PAGE_BYTES
-    return memoryview(memory).cast("B")[begin : begin + size_bytes]
 
 
 def _write(out: pa.NativeFile, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:

@@ -135,12 +135,10 @@ class RocksDbBackend(KeyedStateBackend):
 
     def _flush(self) -> None:
         """Write all changes to the database. They remain in memory, too."""
-        batch = self.database.batch()
         for table in self._tables.values():
-            table.flush(batch)
+            table.flush()
         for queue in self._queues:
-            queue.flush(batch)
-        self.database.write(batch)
+            queue.flush()
 
     def _rotate(self) -> None:
         self._flush()

@@ -9,9 +9,9 @@ then only on disk. This happens only between calls of user code (`settle`), neve
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rheos.core.state.codec import ValueCodec
 from rheos.core.state.expiry import PIECE, Expiry
@@ -19,6 +19,7 @@ from rheos.core.state.keys import Key
 from rheos.core.state.rocksdb.database import Batch, Database
 from rheos.core.state.rocksdb.layout import EntryForm, Places, range_start
 from rheos.core.state.stamps import stamp_of
+from rheos.core.state.stores import ABSENT
 
 E = TypeVar("E")
 
@@ -98,8 +99,26 @@ class CachedTable(ABC, Generic[E]):
         return len(self.young) * ENTRY_BYTES + self.added * self.item_bytes
 
     @abstractmethod
-    def flush(self, batch: Batch) -> None:
-        """Put all changes into the batch, and mark the state as unchanged."""
+    def flush(self) -> None:
+        """Write all changes to the database, and mark the state as unchanged."""
+
+    def _write(
+        self, places: Sequence[bytes], codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key]
+    ) -> None:
+        """Write values to places in the database, and delete those that are ABSENT."""
+
+        def encode(some: Sequence[int]) -> Iterable[bytes | None]:
+            there = [at for at in some if values[at] is not ABSENT]
+            written = [values[at] for at in there]
+            data = codec.encode(written, [keys[at] for at in there])
+            self.note_size(sum(map(len, data)), self._items_in(written))
+            return map(dict(zip(there, data, strict=True)).get, some)
+
+        self.database.write_entries(places, encode)
+
+    def _items_in(self, values: Sequence[Any]) -> int:
+        """Return the number of items in stored values."""
+        return len(values)
 
     # --- expiry -----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
@@ -29,6 +29,11 @@ _CURRENT = "CURRENT"
 _TABLE_FILE_BYTES = 16 * MIB
 """Size in bytes of a full table file: the minimum that a checkpoint writes for a change to it."""
 _BITS_PER_KEY = 10
+_BLOCK_ROWS = 64
+"""Number of values that are encoded before they are copied into a batch of writes."""
+_BATCH_BYTES = MIB
+"""Size in bytes from which a batch is written. So its memory is that of the one before, and in the
+processor's cache."""
 _RUNS_BEFORE_MERGE = 8
 _MAX_MANIFEST_BYTES = MIB
 
@@ -87,6 +92,32 @@ class Database:
             self._db.write(batch, self._write_options)
         except Exception as error:
             self._fail(error)
+
+    def write_entries(
+        self,
+        places: Sequence[bytes],
+        values: Callable[[Sequence[int]], Iterable[bytes | None]],
+    ) -> None:
+        """Write entries in the order of their places, in several batches.
+
+        `values` is called for a few positions at a time, and returns their values. An entry whose value
+        is None is deleted.
+        """
+        # Sorted writes take a fraction of the time, and their flush to a table file takes less, too.
+        order = sorted(range(len(places)), key=places.__getitem__)
+        batch = self.batch()
+        for begin in range(0, len(order), _BLOCK_ROWS):
+            some = order[begin : begin + _BLOCK_ROWS]
+            put, delete = batch.put, batch.delete
+            for at, value in zip(some, values(some), strict=True):
+                if value is None:
+                    delete(places[at])
+                else:
+                    put(places[at], value)
+            if batch.size_in_bytes() >= _BATCH_BYTES:
+                self.write(batch)
+                batch = self.batch()
+        self.write(batch)
 
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield the entries from `start` to before `stop`, in the order of the keys."""
@@ -262,9 +293,11 @@ def _options(memory_bytes: int) -> Options:
 
     options = rocks.Options(raw_mode=True)
     options.create_if_missing(True)
-    # Half for writes, in two buffers of which one is being written out; half for reads.
+    # Half for writes, in two buffers of which one is being written out; half for reads. While the young
+    # generation is written, there may be two more, so that processing does not wait for the disk. The
+    # memory of larger buffers would be returned to the system, and requested from it again, each time.
     options.set_write_buffer_size(max(memory_bytes // 4, 64 * 1024))
-    options.set_max_write_buffer_number(2)
+    options.set_max_write_buffer_number(4)
     tables = rocks.BlockBasedOptions()
     tables.set_block_cache(rocks.Cache(max(memory_bytes // 2, 64 * 1024)))
     tables.set_bloom_filter(_BITS_PER_KEY, False)

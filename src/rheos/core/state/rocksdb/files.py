@@ -8,6 +8,7 @@ the life of a job. So it begins with the attempt and the subtask that wrote the 
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from rheos.core.errors import UnrestorableError
 from rheos.core.protocol.snapshots import RestoredFiles, Snapshot, SnapshotFile, SnapshotFiles
+from rheos.core.state.file_memory import memory_for
 from rheos.core.state.rocksdb.database import Database, failure, is_manifest, make_current
 from rheos.core.state.rocksdb.layout import DatabaseCatalogue, range_start
 
@@ -68,9 +70,11 @@ class FileSets:
         return self._names.get(name) or f"{self._writer}-{name}"
 
 
-def _read(folder: str, name: str) -> bytes:
+def _read(folder: str, name: str) -> memoryview:
     try:
-        return Path(folder, name).read_bytes()
+        with Path(folder, name).open("rb") as file:
+            data = memory_for(os.fstat(file.fileno()).st_size)
+            return data[: file.readinto(data)]
     except OSError as error:
         raise failure(folder, error) from error
 

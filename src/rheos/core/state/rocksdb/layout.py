@@ -148,7 +148,7 @@ class Places:
     def of_all(self, keys: Iterable[Key]) -> list[bytes]:
         keys = list(keys)
         self.find(keys)
-        return [self._known[key] for key in keys]
+        return [*map(self._known.__getitem__, keys)]
 
     def find(self, keys: Iterable[Key]) -> None:
         new = list({key: None for key in keys if key not in self._known})

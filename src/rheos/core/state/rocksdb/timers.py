@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from rheos.core.state.keys import Key, KeyCodec
-from rheos.core.state.rocksdb.database import Batch, Database
+from rheos.core.state.rocksdb.database import Database
 from rheos.core.state.rocksdb.layout import EntryForm, Places, join, range_start, split
 from rheos.core.state.timers import NAMESPACE, Timer, TimerQueue, fired_of, stored_value
 
@@ -164,17 +164,17 @@ class DiskTimerQueue(TimerQueue):
             overdue = ((at, key) for at, _, key in self.heap if at <= self.fired_ms)
             self._changes |= {timer: True for timer in overdue if timer in self._live}
 
-    def flush(self, batch: Batch) -> None:
-        """Put all changes into the batch, and mark the timers as unchanged."""
+    def flush(self) -> None:
+        """Write all changes to the database, and mark the timers as unchanged."""
         prefix = range_start(self._state)[:2]
         starts = self._places.of_all(key for _, key in self._changes)
+        places: list[bytes] = []
+        values: list[bytes | None] = []
         for (timer, stands), start in zip(self._changes.items(), starts, strict=True):
             namespace = NAMESPACE.pack(self.mark, timer[0])
-            place = prefix + start[:2] + join(EntryForm.TIMERS, start[2:], namespace)
-            if stands:
-                batch.put(place, stored_value(timer[0], self.fired_ms))
-            else:
-                batch.delete(place)
+            places.append(prefix + start[:2] + join(EntryForm.TIMERS, start[2:], namespace))
+            values.append(stored_value(timer[0], self.fired_ms) if stands else None)
+        self._database.write_entries(places, lambda some: [values[at] for at in some])
         self._changes.clear()
 
     def settle(self) -> None:
