@@ -3,7 +3,7 @@ functions are called row by row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_
 from typing import Any, TypeAlias
@@ -27,7 +27,7 @@ from rheos.core.protocol.types import rows_of
 from rheos.core.safe_strings import shown
 
 _AT_ONCE = 32
-"""Number of neighbouring rows that are converted to records together."""
+"""Number of neighbouring rows that are converted to records together, if few of a batch are needed."""
 
 Bits: TypeAlias = npt.NDArray[np.uint64]
 
@@ -89,14 +89,21 @@ class ConditionFunctions:
         self._ctx = ctx
         self._compiled = compiled
         self._automaton = automaton
+        self._functions = [condition.functions for condition in automaton.conditions]
         self._kept = kept
         self._rows: Batch | None = None
         self._first = 0
+        self._at_once = _AT_ONCE
+        self._converted = 0
+        """Number of rows of the batch that were converted to records."""
         self._records: dict[type | None, dict[int, Any]] = {}
         """Records built so far, by class and then by row number."""
 
     def begin(self, rows: Batch, first: int) -> None:
         """Start with these rows; `first` is the number of the first row."""
+        # If functions needed most of the last batch, all rows of this one are converted together.
+        self._at_once = rows.num_rows if 2 * self._converted >= rows.num_rows else _AT_ONCE
+        self._converted = 0
         self._rows, self._first = rows, first
         self._compiled.begin(rows, first)
 
@@ -107,16 +114,19 @@ class ConditionFunctions:
         self._compiled.end()
 
     def holds(self, condition: int, event: int, node: MatchNode | None) -> bool:
-        return all(
-            self._call(function, event, node)
-            for function in self._automaton.conditions[condition].functions
-        )
+        for function in self._functions[condition]:
+            answer = self._compiled.answer(function, event)
+            if answer is None:
+                answer = self._call(function, event, node)
+            if not answer:
+                return False
+        return True
 
     def _call(self, function: Function, event: int, node: MatchNode | None) -> bool:
-        known = self._compiled.answer(function, event)
-        if known is not None:
-            return known
-        record = self._record(event, function.record)
+        known = self._records.get(function.record)
+        if known is None or event not in known:
+            known = self._with_records([event], function.record)
+        record = known[event]
         try:
             if function.sees_earlier:
                 answer = function.call(record, self._rows_before(node, function.record))
@@ -124,7 +134,7 @@ class ConditionFunctions:
                 answer = function.call(record)
         except UserRaised as error:
             raise user_error(self._ctx, error, record=record, key=self._key(event)) from error
-        if isinstance(answer, bool | np.bool_):
+        if answer is True or answer is False or isinstance(answer, np.bool_):
             return bool(answer)
         raise UserFunctionError(
             f"a condition of the pattern returned {shown(answer)}, but must return True or False",
@@ -140,25 +150,23 @@ class ConditionFunctions:
             return self._rows.slice(event - self._first, 1)
         return self._kept.take(np.array([event], np.int64), self._kept.schema.names)
 
-    def _record(self, event: int, record: type | None) -> Any:
+    def _with_records(self, events: Sequence[int], record: type | None) -> Mapping[int, Any]:
+        """Return records by row number, with those of these rows. Rows of the batch are converted with
+        their neighbours: a single record costs as much as about ten together."""
         known = self._records.setdefault(record, {})
-        if event not in known:
-            self._read([event], record, known)
-        return known[event]
-
-    def _read(self, events: Sequence[int], record: type | None, known: dict[int, Any]) -> None:
-        """Convert these rows to records. Rows of the batch are converted with their neighbours: a
-        single record costs as much as about ten together."""
-        kept = [event for event in events if self._rows is None or event < self._first]
+        missing = [event for event in events if event not in known]
+        kept = [event for event in missing if self._rows is None or event < self._first]
         if kept:
             rows = self._kept.take(np.array(kept, np.int64), self._kept.schema.names)
             known.update(zip(kept, rows_of(rows, record), strict=True))
-        for event in events:
+        for event in missing:
             if event not in known:
                 assert self._rows is not None
-                begin = (event - self._first) // _AT_ONCE * _AT_ONCE
-                made = rows_of(self._rows.slice(begin, _AT_ONCE), record)
+                begin = (event - self._first) // self._at_once * self._at_once
+                made = rows_of(self._rows.slice(begin, self._at_once), record)
+                self._converted += len(made)
                 known.update(enumerate(made, self._first + begin))
+        return known
 
     def _key(self, event: int) -> Any:
         row = row_values(self._row(event).select(self._ctx.ports[0].keys), 0)
@@ -166,15 +174,14 @@ class ConditionFunctions:
         return values[0] if len(values) == 1 else values
 
     def _rows_before(self, node: MatchNode | None, record: type | None) -> EarlierRows:
-        found = EarlierRows(self._automaton.names)
+        automaton = self._automaton
+        found = EarlierRows(automaton.names)
         if node is None:
             return found
-        taken = list(node.rows())
-        known = self._records.setdefault(record, {})
-        if missing := [event for event, _ in taken if event not in known]:
-            self._read(missing, record, known)
+        taken = node.rows()
+        known = self._with_records([event for event, _ in taken], record)
         for event, position in taken:
-            step = self._automaton.names[self._automaton.positions[position].step]
+            step = automaton.names[automaton.positions[position].step]
             found[step].append(known[event])
             found.in_order.append((step, known[event]))
         return found

@@ -130,8 +130,8 @@ class Matcher:
                     changed = True
                 continue
             guards = edge.guards
-            if self._blocked(guards.never, event, bits, node) or self._holds_any(
-                guards.first, event, bits, node
+            if (guards.never and self._blocked(guards.never, event, bits, node)) or (
+                guards.first and self._holds_any(guards.first, event, bits, node)
             ):
                 changed = True
                 continue
@@ -151,7 +151,9 @@ class Matcher:
                     pass
                 case _:
                     assert_never(edge.leads)
-            if stays and not self._holds_any(guards.between, event, bits, node):
+            if stays and not (
+                guards.between and self._holds_any(guards.between, event, bits, node)
+            ):
                 later = edge if edge.later == edge.number else self._automaton.edges[edge.later]
                 changed = changed or later is not edge
                 left.append(later)
@@ -215,8 +217,9 @@ class Matcher:
             partials.append(Partial(last, position.edges, position.wakes, began, since_ms))
 
     def _takes(self, edge: PatternEdge, event: int, bits: int, node: MatchNode | None) -> bool:
-        return self._is(edge.condition, event, bits, node) and not self._blocked(
-            edge.guards.never, event, bits, node
+        never = edge.guards.never
+        return self._is(edge.condition, event, bits, node) and not (
+            never and self._blocked(never, event, bits, node)
         )
 
     def _is(self, condition: int, event: int, bits: int, node: MatchNode | None) -> bool:
