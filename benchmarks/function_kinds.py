@@ -1,9 +1,11 @@
 """Operators that call a Python function for each record, and the same calls in a bare loop of Python.
 
 The bare loop converts Arrow columns to records, calls the function, and converts the results to
-columns. It handles no time, keys or errors. Each operator runs interpreted and, if its functions can be
-compiled, compiled. In each round, the forms process the same batches one after the other. The table has
-the processor time per record in ns, and the ratio of each form to the bare loop in the same round.
+columns. It keeps state, groups rows by window and matches patterns as one writes it by hand, for this
+function alone. It handles no late rows, checkpoints or errors. Each operator runs interpreted and, if
+its functions can be compiled, compiled. In each round, the forms process the same batches one after the
+other. The table has the processor time per record in ns, and the ratio of each form to the bare loop in
+the same round.
 
 usage: python -m benchmarks.function_kinds [--rounds N] [--batches N] [KIND ...]
 """
@@ -122,9 +124,11 @@ def is_larger(sale: Sale, earlier: Mapping[str, list[Sale]]) -> bool:
 
 Bare = Callable[[Batch], object]
 
+FIELDS = schema_of(Sale).names
+
 
 def records(batch: Batch) -> Iterator[Sale]:
-    return map(Sale, *(column.to_pylist() for column in batch.columns))
+    return map(Sale, *(batch.column(name).to_pylist() for name in FIELDS))
 
 
 def columns(made: list[Priced]) -> Batch:
@@ -153,7 +157,31 @@ def bare_reduce() -> Bare:
     return reduced
 
 
+@dataclass
+class BareValue:
+    """The value of one key."""
+
+    value: int = 0
+
+
+def bare_keyed(function: Any, empty: Callable[[], object]) -> Bare:
+    """Return a loop that calls a keyed function, whose state is an object for each key."""
+    states: defaultdict[int, object] = defaultdict(empty)
+    ctx, attributes = cast(Any, BareContext()), vars(function)
+
+    def totals(batch: Batch) -> object:
+        made: list[Priced] = []
+        for sale in records(batch):
+            ctx.key = sale.user
+            attributes["cents"] = states[sale.user]
+            made += function.process_element(sale, ctx)
+        return columns(made)
+
+    return totals
+
+
 def bare_total() -> Bare:
+    """Return a loop that contains the body of the keyed function, and calls nothing."""
     state: dict[int, int] = {}
 
     def totals(batch: Batch) -> object:
@@ -166,39 +194,27 @@ def bare_total() -> Bare:
     return totals
 
 
-def bare_total_of_city() -> Bare:
-    state: dict[int, dict[str, int]] = {}
-
-    def totals(batch: Batch) -> object:
-        made = []
-        for sale in records(batch):
-            of = state.get(sale.user)
-            if of is None:
-                of = state[sale.user] = {}
-            of[sale.city] = of.get(sale.city, 0) + sale.cents
-            made.append(Priced(sale.user, of[sale.city] / 100, sale.city))
-        return columns(made)
-
-    return totals
-
-
 @dataclass
 class BareContext:
-    """The context that a bare loop passes to a window function."""
+    """The context that a bare loop passes to a function."""
 
     key: Any = None
 
 
 def bare_window() -> Bare:
+    """Return a loop that groups sales by window and user, and calls the function of each window that
+    has ended."""
     function, ctx = Basket(), BareContext()
+    windows: defaultdict[int, defaultdict[int, list[Sale]]] = defaultdict(lambda: defaultdict(list))
 
     def baskets(batch: Batch) -> object:
-        sales_of: defaultdict[int, list[Sale]] = defaultdict(list)
-        for sale in records(batch):
-            sales_of[sale.user].append(sale)
+        times = batch.column(TS).to_pylist()
+        for sale, at_ms in zip(records(batch), times, strict=True):
+            windows[at_ms // 1000][sale.user].append(sale)
         made: list[Priced] = []
-        for ctx.key, sales in sales_of.items():
-            made += function.process(sales, cast(Any, ctx))
+        for second in [second for second in windows if second * 1000 + 999 <= times[-1]]:
+            for ctx.key, sales in windows.pop(second).items():
+                made += function.process(sales, cast(Any, ctx))
         return columns(made)
 
     return baskets
@@ -214,16 +230,18 @@ def bare_async() -> Bare:
 
 
 def bare_pattern() -> Bare:
-    firsts: dict[int, list[Sale]] = {}
+    """Return a loop that matches the pattern of `add_pattern`: two successive sales of a user within
+    ten minutes."""
+    firsts: dict[int, tuple[int, Sale]] = {}
 
     def matched(batch: Batch) -> object:
         made = []
-        for sale in records(batch):
-            before = firsts.pop(sale.user, None)
-            if before is not None and is_larger(sale, {"first": before}):
+        for sale, at_ms in zip(records(batch), batch.column(TS).to_pylist(), strict=True):
+            began_ms, first = firsts.pop(sale.user, (0, None))
+            if first is not None and at_ms < began_ms + 600_000 and is_larger(sale, {"first": [first]}):
                 made.append(Priced(sale.user, sale.cents / 100, sale.city))
             if is_large(sale):
-                firsts[sale.user] = [sale]
+                firsts[sale.user] = at_ms, sale
         return columns(made)
 
     return matched
@@ -285,12 +303,17 @@ KINDS = {
     "keyed process": Kind(
         lambda env, sales: sales.key_by("user").process(Total()).collect("found"),
         ProcessSpec,
+        lambda: bare_keyed(Total(), BareValue),
+    ),
+    "keyed process without calls": Kind(
+        lambda env, sales: sales.key_by("user").process(Total()).collect("found"),
+        ProcessSpec,
         bare_total,
     ),
     "keyed process with a map": Kind(
         lambda env, sales: sales.key_by("user").process(TotalOfCity()).collect("found"),
         ProcessSpec,
-        bare_total_of_city,
+        lambda: bare_keyed(TotalOfCity(), dict),
     ),
     "window function": Kind(
         lambda env, sales: (
@@ -349,11 +372,16 @@ def spent_ns(process: Callable[[Batch], object], given: list[Batch], batches: in
     return (time.process_time_ns() - began) / (batches * ROWS)
 
 
-def consumed(of: Operator, *, has_time: bool) -> Callable[[Batch], object]:
+def consumed(of: Operator) -> Callable[[Batch], object]:
     """Return a function that passes a batch to the operator, and takes all of its output."""
     if isinstance(of, AsyncOperator):
         return lambda batch: list(answered(of, batch).finish(batch))
-    return seconds_passed_to(of) if has_time else lambda batch: list(of.on_batch(0, batch))
+    return lambda batch: list(of.on_batch(0, batch))
+
+
+def consumed_in_time(of: Operator) -> Callable[[Batch], object]:
+    """Return a function that also passes the watermark after each batch to the operator."""
+    return lambda batch: [*of.on_batch(0, batch), *of.on_watermark(batch.column(TS)[-1].as_py())]
 
 
 def answered(of: AsyncOperator, batch: Batch) -> StartedWork:
@@ -363,7 +391,8 @@ def answered(of: AsyncOperator, batch: Batch) -> StartedWork:
     return work
 
 
-def seconds_passed_to(of: Operator) -> Callable[[Batch], object]:
+def timed(process: Callable[[Batch], object]) -> Callable[[Batch], object]:
+    """Return a function that adds event time to each batch."""
     seconds = count()
     within = np.arange(ROWS) * 1000 // ROWS
 
@@ -371,8 +400,7 @@ def seconds_passed_to(of: Operator) -> Callable[[Batch], object]:
         times = 1000 * next(seconds) + within
         hidden = [pa.array(times), pa.array(times - 1)]
         names = [*batch.schema.names, TS, WM]
-        timed = pa.RecordBatch.from_arrays([*batch.columns, *hidden], names=names)
-        return [*of.on_batch(0, timed), *of.on_watermark(int(times[-1]))]
+        return process(pa.RecordBatch.from_arrays([*batch.columns, *hidden], names=names))
 
     return passed
 
@@ -393,11 +421,14 @@ def main() -> None:
     for name in asked.kinds or KINDS:
         kind = KINDS[name]
         compiles = operator(kind, compiled=True)
-        forms = {
+        passed = consumed_in_time if kind.has_time else consumed
+        forms: dict[str, Callable[[Batch], object]] = {
             "bare": kind.bare(),
-            "interpreted": consumed(operator(kind, compiled=False), has_time=kind.has_time),
-            "compiled": consumed(compiles, has_time=kind.has_time),
+            "interpreted": passed(operator(kind, compiled=False)),
+            "compiled": passed(compiles),
         }
+        if kind.has_time:
+            forms = {form: timed(process) for form, process in forms.items()}
         # The compiled form takes over after these rows.
         spent_ns(forms["compiled"], given, ENOUGH_ROWS // ROWS + 3)
         if not compiles.ctx.counters.get("compiled_rows"):

@@ -154,6 +154,25 @@ def test_outputs_are_bounded_and_emitted_as_they_are_produced() -> None:
 
 
 @dataclass
+class Small:
+    user: str
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n > 3:
+            raise ValueError("too large")
+
+
+@pytest.mark.parametrize("refused", [0, 1, 2])
+def test_a_row_that_its_dataclass_refuses_is_named(refused: int) -> None:
+    operator = make(Count(), record=Small)
+    with pytest.raises(UserFunctionError) as caught:
+        feed(operator, *[("a", 4 if at == refused else 1, at) for at in range(3)])
+    assert caught.value.what == "Small cannot be created from a row: ValueError: too large"
+    assert "'n': 4" in str(caught.value.record)
+
+
+@dataclass
 class Nothing(KeyedProcessFunction):
     given: Any = None
 

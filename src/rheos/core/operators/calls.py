@@ -30,7 +30,7 @@ from rheos.core.operators.records import (
     wrong_type,
 )
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS
-from rheos.core.protocol.types import RecordCollector, TypeMismatch
+from rheos.core.protocol.types import RecordCollector, RowsOfBatch, TypeMismatch
 from rheos.core.safe_strings import is_error, shown
 
 Process = Callable[[Any, Any], Any]
@@ -197,7 +197,10 @@ class Calls:
     # --- outputs ----------------------------------------------------------------------------------
 
     def _begin(
-        self, keys: Sequence[Any], rows: Sequence[Any], hidden: HiddenColumns = NOTHING_HIDDEN
+        self,
+        keys: Sequence[Any],
+        rows: Sequence[Any] | RowsOfBatch,
+        hidden: HiddenColumns = NOTHING_HIDDEN,
     ) -> None:
         self._keys, self._rows, self._hidden = keys, rows, hidden
         self._has_event_time = True

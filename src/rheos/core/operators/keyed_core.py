@@ -20,7 +20,7 @@ from rheos.core.operators.process_core import ProcessCore
 from rheos.core.operators.records import HiddenColumns, UserRaised
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
 from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
-from rheos.core.protocol.types import rows_of
+from rheos.core.protocol.types import RowsOfBatch, rows_of
 from rheos.core.state.keys import KeyCodec
 from rheos.core.state.kinds import handle_of, stored_types
 from rheos.core.state.scope import NO_KEY, KeyScope
@@ -118,11 +118,15 @@ class KeyedCore(Calls, ProcessCore):
 
     def deliver_batch(self, port: int, batch: Batch, hidden: HiddenColumns) -> Iterator[Out]:
         """Call the method of the port for each row; see `deliver`."""
-        keys, rows = self.codecs[port].of(batch), rows_of(batch, self.records[port])
+        keys, rows = self.codecs[port].of(batch), RowsOfBatch(batch, self.records[port])
         return self.deliver(self.methods[port], keys, rows, hidden)
 
     def deliver(
-        self, process: Process, keys: Sequence[Any], rows: Sequence[Any], hidden: HiddenColumns
+        self,
+        process: Process,
+        keys: Sequence[Any],
+        rows: Sequence[Any] | RowsOfBatch,
+        hidden: HiddenColumns,
     ) -> Iterator[Out]:
         """Call `process`, a method of the function, for each row, after the event-time timers due
         before it."""
@@ -131,11 +135,11 @@ class KeyedCore(Calls, ProcessCore):
         last_ms = MIN_TIMESTAMP_MS if reached is None or not len(reached) else int(reached[-1])
         self.timers.expect(last_ms)
         times: Sequence[int | None] = [None] * len(rows) if stamps is None else stamps.tolist()
-        stride = self.backend.stride
+        stride, due = self.backend.stride, iter(rows)
         for first in range(0, len(rows), stride):
             span = slice(first, first + stride)
             self.backend.prepare(keys[span])
-            yield from self._process(process, first, keys[span], rows[span], times[span], last_ms)
+            yield from self._process(process, first, keys[span], due, times[span], last_ms)
         self.timers.expect(MIN_TIMESTAMP_MS)
         self._passed(last_ms)
         yield from self._flush()
@@ -185,12 +189,12 @@ class KeyedCore(Calls, ProcessCore):
         process: Process,
         first: int,
         keys: Sequence[Any],
-        rows: Sequence[Any],
+        due: Iterator[Any],
         times: Sequence[Any],
         last_ms: int,
     ) -> Iterator[Out]:
-        """Call the function for the rows from `first` on. `last_ms` is the watermark before the
-        last."""
+        """Call the function for the rows from `first` on, one for each key. `last_ms` is the watermark
+        before the last."""
         context = self.context
         add, calls, limit = self._main.add, self._main.calls, self.ctx.batch_rows
         note = calls.append
@@ -198,10 +202,12 @@ class KeyedCore(Calls, ProcessCore):
         passed = _nothing_passed if reached is None else reached.item
         timers, heap = self.timers, self.timers.event.heap
         row = result = output = None
+        context.call = first - 1
         try:
-            # Every record takes this path, so it does nothing that is not needed.
-            for context.call, context.key, row, context.timestamp in zip(
-                count(first), keys, rows, times, strict=False
+            # Every record takes this path, so it does nothing that is not needed. `due` continues after
+            # the keys, so it must follow them.
+            for context.key, context.call, row, context.timestamp in zip(
+                keys, count(first), due, times, strict=False
             ):
                 if timers.expected and heap and heap[0][0] <= (until_ms := passed(context.call)):
                     here = context.call, context.key, context.timestamp
@@ -213,7 +219,6 @@ class KeyedCore(Calls, ProcessCore):
                     yield from self._fire(timers.event, until_ms, among_rows=True)
                     context.call, context.key, context.timestamp = here
                     timers.expect(last_ms)
-                result = None
                 result = process(row, context)
                 if result is not None:
                     for output in result:
@@ -221,7 +226,11 @@ class KeyedCore(Calls, ProcessCore):
                         note(context.call)
                         if len(calls) >= limit:
                             yield from self._flush()
+                row = result = None
         except UserRaised as error:
+            if row is None:
+                # The dataclass refused the values of the next row. This access raises its error.
+                row = self._rows[context.call + 1]
             raise self._failure(error, context.timestamp, context.key, row, result, output) from error
 
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:

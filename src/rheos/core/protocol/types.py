@@ -229,6 +229,10 @@ class RowsOfBatch:
         self._batch = batch
         self._record = record
 
+    def __len__(self) -> int:
+        rows: int = self._batch.num_rows
+        return rows
+
     def __iter__(self) -> Iterator[Any]:
         columns = None if self._record is None else _columns_of(self._batch, self._record)
         if not columns or self._record is None:

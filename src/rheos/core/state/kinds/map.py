@@ -131,22 +131,20 @@ class InMemoryMapHandle(MapHandle):
 
     def __getitem__(self, item: Any) -> Any:
         key = self._scope.key
-        found = self._values.get(key)
-        if found is None:
-            raise KeyError(item)
-        value = found[item]
+        found = self._values.get(key, _NOTHING)[item]
         if not self._fixed:
             self._changed[key].add(item)
-        return value
+        return found
 
     def get(self, item: Any, default: Any = None) -> Any:
         key = self._scope.key
-        found = self._values.get(key)
-        if found is None or item not in found:
+        if self._fixed:
+            return self._values.get(key, _NOTHING).get(item, default)
+        found = self._values.get(key, _NOTHING).get(item, MISSING)
+        if found is MISSING:
             return default
-        if not self._fixed:
-            self._changed[key].add(item)
-        return found[item]
+        self._changed[key].add(item)
+        return found
 
     def __contains__(self, item: Any) -> bool:
         return item in self._values.get(self._scope.key, ())
