@@ -151,9 +151,7 @@ class Matcher:
                     pass
                 case _:
                     assert_never(edge.leads)
-            if stays and not (
-                guards.between and self._holds_any(guards.between, event, bits, node)
-            ):
+            if stays and not (guards.between and self._holds_any(guards.between, event, bits, node)):
                 later = edge if edge.later == edge.number else self._automaton.edges[edge.later]
                 changed = changed or later is not edge
                 left.append(later)
