@@ -3,7 +3,7 @@ functions are called row by row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import and_
 from typing import Any, TypeAlias
@@ -150,7 +150,7 @@ class ConditionFunctions:
             return self._rows.slice(event - self._first, 1)
         return self._kept.take(np.array([event], np.int64), self._kept.schema.names)
 
-    def _with_records(self, events: Sequence[int], record: type | None) -> Mapping[int, Any]:
+    def _with_records(self, events: Sequence[int], record: type | None) -> dict[int, Any]:
         """Return records by row number, with those of these rows. Rows of the batch are converted with
         their neighbours: a single record costs as much as about ten together."""
         known = self._records.setdefault(record, {})
