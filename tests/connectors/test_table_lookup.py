@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
+from rheos.connectors.keyed_rows import LookupRows
 from rheos.core.connectors.lookup import LookupClient, LookupContext
 from rheos.core.errors import RheosError, SchemaError
 from rheos.testing import simulate
@@ -141,3 +142,10 @@ def test_keys_of_another_type_are_refused() -> None:
 def test_a_spark_table_is_accepted(spark: Any) -> None:
     table = spark.createDataFrame(TOWNS.to_pandas()[["zip", "town"]])
     assert found(client(rh.lookup_table(table, key="zip")), 89075) == [(0, "ulm")]
+
+
+def test_keys_of_several_columns_and_of_lists_are_compared_by_value() -> None:
+    keys = pa.table({"a": [[1.0], [1.0], [2.0, 3.0], [1.0]], "b": ["x", None, "x", "x"]})
+    rows = LookupRows(keys, pa.table({"n": [1, 2, 3, 4]}))
+    answer = rows.find(pa.record_batch({"a": [[2.0, 3.0], [3.0], [1.0]], "b": ["x"] * 3}))
+    assert (answer.of.to_pylist(), answer.rows.column("n").to_pylist()) == ([0, 2, 2], [3, 1, 4])
