@@ -302,3 +302,11 @@ def test_state_of_a_trigger_is_refused_with_the_way_to_keep_it(function: bool) -
     assert error is not None
     assert "keep their trigger, such as .trigger(rh.triggers.processing_time())" in str(error.hint)
     assert refusals(compare(before, before, {}), allow_dropped=False) is None
+
+
+def test_rows_keep_the_order_of_their_arrival_after_a_restart() -> None:
+    steps = [(GIVEN, [("a", 0), ("a", 2)]), (RESTART, None), (GIVEN, [("a", 1)]), (CLOCK, 20)]
+    [*_, [aggregates, functions]] = outputs(WINDOWS["tumbling"], None, steps, event_time=False)
+    assert "'first': 0" in aggregates[0]
+    assert "'last': 1" in aggregates[0]
+    assert "'values': '0,2,1'" in functions[0]

@@ -80,8 +80,6 @@ class ProcessingTimeWindowOperator(WindowOperator):
         [port] = ctx.ports
         super().__init__(replace(ctx, ports=(arrival_port(port),)), spec)
         self._numbers_rows = TS not in port.schema.names
-        self._arrived = MIN_TIMESTAMP_MS
-        """Arrival number of the last row."""
         self._wake_ms: int | None = None
         """Time of the next wake-up: at or before the end of each window that has not fired."""
 
@@ -100,9 +98,10 @@ class ProcessingTimeWindowOperator(WindowOperator):
         return self.on_batch(port, batch)
 
     def _numbered(self, batch: Batch) -> Batch:
-        first = max(self._arrived + 1, self.ctx.clock.now_ms() << _ARRIVALS_BITS)
-        self._arrived = first + batch.num_rows - 1
-        return batch.append_column(TS, pa.array(np.arange(first, self._arrived + 1)))
+        first = max(self._progress.arrived + 1, self.ctx.clock.now_ms() << _ARRIVALS_BITS)
+        self._progress.arrived = first + batch.num_rows - 1
+        numbers = np.arange(first, first + batch.num_rows, dtype=np.int64)
+        return batch.append_column(TS, pa.array(numbers))
 
     def _assigned(self, batch: Batch) -> PaneAssignment:
         watermark = self._progress.watermark

@@ -26,7 +26,16 @@ from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 
 FIRED = "fired"
 
-_OTHERS = {"first_group", "end_group", "fired_through", "states", "lateness_ms", "kind", "time"}
+_OTHERS = {
+    "first_group",
+    "end_group",
+    "fired_through",
+    "states",
+    "lateness_ms",
+    "kind",
+    "time",
+    "arrived",
+}
 """Columns that are not parameters of the windows."""
 
 
@@ -50,6 +59,8 @@ class WindowProgress:
         self.lagging = LaggingKeyGroups()
         self.states: set[str] = set()
         """Names of the states that were restored."""
+        self.arrived = MIN_TIMESTAMP_MS
+        """Number of the last row that arrived, with windows of processing time."""
         self._purged: Ints = np.zeros(0, dtype=np.int64)
 
     def table(self, states: Sequence[str]) -> pa.Table:
@@ -62,7 +73,10 @@ class WindowProgress:
         starts = np.concatenate([[0], np.flatnonzero(np.diff(fired)) + 1])[: len(fired)]
         ends = np.concatenate([starts[1:], [len(fired)]])[: len(starts)]
         rows = len(starts)
-        by_clock = {} if self._time == "event_time" else {"time": pa.array([self._time] * rows)}
+        by_clock = {}
+        if self._time == "processing_time":
+            arrived = pa.array([self.arrived] * rows, pa.int64())
+            by_clock = {"time": pa.array([self._time] * rows, pa.string()), "arrived": arrived}
         cut = {
             stored_name(name, by): pa.array(
                 [by] * rows, pa.int64() if isinstance(by, int) else pa.string()
@@ -92,6 +106,7 @@ class WindowProgress:
             for row in table.to_pylist():
                 self._check(row)
                 self.states.update(row["states"])
+                self.arrived = max(self.arrived, row.get("arrived", self.arrived))
                 begin, stop = max(row["first_group"], own.start), min(row["end_group"], own.stop)
                 if begin < stop:
                     mine = slice(begin - own.start, stop - own.start)
