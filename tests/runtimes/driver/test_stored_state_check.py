@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rheos as rh
+from rheos.connectors.source_wrapper import WrappedSource
 from rheos.core.checkpoint.savepoint import MANIFEST
+from rheos.core.connectors.contract import Source
 from rheos.core.errors import CheckpointError
 from rheos.core.metrics.event_log import EventKind
 from rheos.core.protocol.ids import JobId
@@ -50,10 +53,16 @@ class Fewer(rh.KeyedProcessFunction):
 
 
 def program(
-    function: Any = Counts, *, uid: str = "counts", key: str = "user", groups: int = 16, **given: Any
+    function: Any = Counts,
+    *,
+    uid: str = "counts",
+    key: str = "user",
+    groups: int = 16,
+    wrap: Callable[[Source], Source] = lambda source: source,
+    **given: Any,
 ) -> rh.Environment:
     env = rh.Environment(2, max_parallelism=groups, **given)
-    source = rh.generator(clicks, count=500, rate_per_s=1000, splits=1)
+    source = wrap(rh.generator(clicks, count=500, rate_per_s=1000, splits=1))
     keyed = env.from_source(source, uid="clicks").key_by(key)
     keyed.process(function(), returns=RETURNS).uid(uid).sink_to(rh.print_sink(), uid="out")
     return env
@@ -84,6 +93,14 @@ def check(env: rh.Environment, directory: str, **given: Any) -> None:
         raise misfit
 
 
+@dataclass(frozen=True, eq=False)
+class StagingSource(WrappedSource):
+    """A source that may stage its rows, and then is another one."""
+
+    def positions(self) -> str:
+        return "positions before staging"
+
+
 MISFITS: dict[str, tuple[dict[str, Any], str]] = {
     "another type": ({"function": Other}, "cannot read the stored state"),
     "another key": ({"key": "v"}, "cannot read the stored state"),
@@ -105,6 +122,10 @@ def test_allowed_changes_and_unchanged_programs_fit(directory: str) -> None:
     check(program(), directory)
     check(program(uid="totals"), directory, renamed={"counts": "totals"})
     check(program(Fewer), directory, allow_dropped=True)
+
+
+def test_sources_that_stage_their_rows_are_compared_by_the_driver(directory: str) -> None:
+    check(program(wrap=StagingSource), directory)
 
 
 def test_state_that_cannot_be_read_is_reported_by_the_driver(tmp_path: Path) -> None:

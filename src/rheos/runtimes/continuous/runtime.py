@@ -90,13 +90,13 @@ class ContinuousRuntime:
         if config.from_savepoint is not None:
             # The log stores the folder by this name, from whatever shell the job is started.
             config = replace(config, from_savepoint=absolute(config.from_savepoint).rstrip("/"))
+        if config.until_now:
+            plan = as_of_now(plan)
         misfit = find_misfit(plan, config)
         if misfit is not None:
             if config.succeeds is not None:
                 raise misfit  # The job continues under the other driver (UP2).
             return RefusedJob(plan, config, misfit)
-        if config.until_now:
-            plan = as_of_now(plan)
         # Staged sources list their splits after they are staged.
         splits = None if stages(plan) else enumerate_splits(plan)
         if config.checkpoint_dir is None and config.from_savepoint is None:

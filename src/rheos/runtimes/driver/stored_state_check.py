@@ -13,18 +13,22 @@ from rheos.core.checkpoint.savepoint import read_savepoint
 from rheos.core.errors import CheckpointError
 from rheos.core.operators.shapes import state_shapes
 from rheos.core.plan.physical import PhysicalPlan
+from rheos.runtimes.driver.sources_and_sinks import stages
 from rheos.runtimes.host.stores import open_store
 from rheos.runtimes.job import JobConfig
 
 
 def find_misfit(plan: PhysicalPlan, config: JobConfig) -> CheckpointError | None:
     """Return why the program does not fit the newest checkpoint of its job, or the savepoint that it
-    starts from. Return None if it fits, or if these cannot be read: the driver reports that.
+    starts from. Return None if it fits, or if only the driver can find that out: if these cannot be
+    read, or a source is replaced when it stages its rows, perhaps by one of other positions.
 
     Args:
-        plan: Plan of the program, as it was submitted.
+        plan: Plan of the program, with sources as the job reads them.
         config: The job, its checkpoint directory and the absolute path of its savepoint.
     """
+    if stages(plan):
+        return None
     try:
         view, savepoint = _read(config)
     except Exception:
