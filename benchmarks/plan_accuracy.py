@@ -13,8 +13,8 @@ it runs the job itself:
 The first table has each quantity, predicted and measured, as medians of the rounds. A machine may have
 fewer cores than slots, so processor time is that of a row, and not a rate. The second table counts, for
 each quantity, how often the prediction is within 20 % of the measured value, and how often it is within
-the uncertainty that the plan itself states. Processor time and latency do not count if the slots waited
-for a core, which the plan leaves out.
+the interval that the plan itself prints, with the median of the ratio of its ends. For the 20 %,
+processor time and latency do not count if the slots waited for a core, which the plan leaves out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from rheos.api.overrides import Overrides
 from rheos.ops.planning.assumptions import changed_model, parse_changes
 from rheos.ops.planning.cost_model import CostModel, remote_share
 from rheos.ops.planning.fitting import fit
-from rheos.ops.planning.load import load_at
+from rheos.ops.planning.intervals import ExpectedRange
+from rheos.ops.planning.load import load_at, max_rate
 from rheos.ops.planning.model import CapacityPlan, PlanTarget, plan_with
 from rheos.ops.planning.sample_run import measure_sample
 
@@ -82,8 +83,8 @@ class Compared:
     quantity: str
     predicted: float
     measured: float
-    error: float
-    """Relative uncertainty that the plan states."""
+    interval: ExpectedRange
+    """Values between which the plan expects the measured one."""
     core_wait: float = 0.0
     """Share of the run's working time that slots waited for a core, if that changes the quantity."""
 
@@ -96,11 +97,17 @@ class Compared:
     def ratio(self) -> float:
         return self.predicted / self.measured if self.measured else 1.0
 
+    @property
+    def inside(self) -> bool:
+        return self.interval.contains(self.measured)
+
     def line(self) -> str:
         busy = "" if self.counts else f"; slots waited for a core {self.core_wait:.0%} of their time"
+        inside = "inside" if self.inside else "outside"
         return (
             f"{self.quantity}: {self.predicted:,.3f} predicted, {self.measured:,.3f} measured, "
-            f"ratio {self.ratio:.2f}{busy}"
+            f"ratio {self.ratio:.2f}, {inside} {self.interval.low:,.3f} to "
+            f"{self.interval.high:,.3f}{busy}"
         )
 
 
@@ -155,7 +162,8 @@ def compared(job: Job, length: Length) -> Iterator[tuple[str, Compared]]:
     sample = measure_sample(PROGRAM, job.arguments(), job.settings, length.sample, lambda what: None)
     model = fit(sample.measurement)
     for slots in length.slots:
-        full = real_run(PROGRAM, job.arguments(), job.settings, slots, length.full)
+        compiled = any(chain.compiled for chain in sample.measurement.chains)
+        full = real_run(PROGRAM, job.arguments(), job.settings, slots, length.full, compiled)
         for each in at_full_load(model, slots, full):
             yield f"{slots} slots, full load", each
         run = real_run(PROGRAM, job.arguments(rate=RATE), job.settings, slots, length.at_rate)
@@ -176,33 +184,45 @@ def target_of(run: RealRun) -> PlanTarget:
 
 
 def at_full_load(model: CostModel, slots: int, run: RealRun) -> Iterator[Compared]:
-    plan = plan_with(model, target_of(run), slots)
+    # With fewer cores than slots, the rate at full load is lower than with a core for each.
+    rate = max(run.rate, max_rate(model, slots))
+    after_ms = round(run.seconds * 1000 * run.rate / rate)
+    plan = plan_with(model, PlanTarget(rate, after_ms=after_ms), slots)
     us = load_at(model, slots, 1.0, None).total_us
-    yield Compared(TIMES[0], us, run.cpu_us, plan.error)
-    yield Compared(
-        "memory of a slot, MB", plan.memory_bytes_per_slot / 1e6, run.memory_bytes / 1e6, plan.error
+    # The cost of a row varies as much as the highest rate.
+    rates = plan.intervals.max_rate
+    between = ExpectedRange(us * plan.max_rate / rates.high, us * plan.max_rate / rates.low)
+    yield Compared(TIMES[0], us, run.cpu_us, between)
+    yield _of_sizes("memory of a slot, MB", plan, "memory_bytes_per_slot", run.memory_bytes)
+
+
+def _of_sizes(quantity: str, plan: CapacityPlan, name: str, measured: float) -> Compared:
+    """Return the comparison of bytes, in MB. `name` is that of the plan's attribute."""
+    between: ExpectedRange = getattr(plan.intervals, name)
+    return Compared(
+        quantity,
+        getattr(plan, name) / 1e6,
+        measured / 1e6,
+        ExpectedRange(between.low / 1e6, between.high / 1e6),
     )
 
 
 def at_rate(model: CostModel, plan: CapacityPlan, run: RealRun) -> Iterator[Compared]:
-    rate, error = plan.target.rate, plan.error
+    rate, us = plan.target.rate, plan.intervals.processor_us
     frame_bytes = max(edge.frame_bytes for edge in model.measurement.edges)
     sent = run.sent_bytes_per_s + run.sent_batches_per_s * frame_bytes
-    written = plan.checkpoint_bytes_per_s * (model.measurement.checkpoint_interval_ms or 0) / 1000
-    pairs = {
-        "processor time, µs/row": (plan.load.total_us / rate, run.cpu_us),
-        "memory of a slot, MB": (plan.memory_bytes_per_slot / 1e6, run.memory_bytes / 1e6),
-        "between slots, MB/s": (plan.network_bytes_per_s / 1e6, sent * remote_share(plan.slots) / 1e6),
-        "state in a checkpoint, MB": (plan.checkpoint_bytes / 1e6, run.state_bytes / 1e6),
-        "checkpoint, MB written": (written / 1e6, run.written_bytes / 1e6),
-        "checkpoint store, MB": (plan.checkpoint_store_bytes / 1e6, run.store_bytes / 1e6),
-        "latency, ms": (plan.latency_ms, run.latency_ms),
-    }
+    written = run.written_bytes / (model.measurement.checkpoint_interval_ms or 1) * 1000
+    between = ExpectedRange(us.low / rate, us.high / rate)
+    yield Compared(TIMES[0], plan.load.total_us / rate, run.cpu_us, between, run.core_wait)
+    yield _of_sizes("memory of a slot, MB", plan, "memory_bytes_per_slot", run.memory_bytes)
+    yield _of_sizes("between slots, MB/s", plan, "network_bytes_per_s", sent * remote_share(plan.slots))
+    yield _of_sizes("state in a checkpoint, MB", plan, "checkpoint_bytes", run.state_bytes)
+    yield _of_sizes("checkpoints, MB/s", plan, "checkpoint_bytes_per_s", written)
+    yield _of_sizes("checkpoint store, MB", plan, "checkpoint_store_bytes", run.store_bytes)
     if model.measurement.state_on_disk:
-        pairs["disk of a slot, MB"] = (plan.disk_bytes_per_slot / 1e6, run.disk_bytes / 1e6)
-    for quantity, (predicted, measured) in pairs.items():
-        core_wait = run.core_wait if quantity in TIMES else 0.0
-        yield Compared(quantity, predicted, measured, error, core_wait)
+        yield _of_sizes("disk of a slot, MB", plan, "disk_bytes_per_slot", run.disk_bytes)
+    latency = plan.latency
+    yield Compared(TIMES[1], latency.path_ms, run.latency_ms, latency.path, run.core_wait)
 
 
 # --- tables -----------------------------------------------------------------------------------------
@@ -230,17 +250,17 @@ def print_quantities(found: Mapping[tuple[str, str, str], Sequence[Compared]]) -
     for (_, case, quantity), every in found.items():
         name = f"{quantity}, {'full load' if 'full load' in case else 'at the rate'}"
         by_quantity[name].extend(every)
-    print("| quantity | comparisons | within 20 % | within the plan's own uncertainty | ratios |")
+    by_quantity["all"] = [each for every in by_quantity.values() for each in every]
+    print("| quantity | inside the plan's interval | width | within 20 % | ratios |")
     print("|---|---:|---:|---:|---|")
     for name, every in by_quantity.items():
-        every = [each for each in every if each.counts]
-        if not every:
-            continue
+        quiet = [each for each in every if each.counts]
         ratios = [each.ratio for each in every]
-        good = sum(abs(ratio - 1) <= GOOD for ratio in ratios)
-        covered = sum(abs(each.ratio - 1) <= each.error for each in every)
+        good = sum(abs(each.ratio - 1) <= GOOD for each in quiet)
+        inside = sum(each.inside for each in every)
+        width = median(each.interval.high / max(each.interval.low, 1e-9) for each in every)
         print(
-            f"| {name} | {len(every)} | {good} | {covered} "
+            f"| {name} | {inside} of {len(every)} | {width:.1f}x | {good} of {len(quiet)} "
             f"| {min(ratios):.2f} to {max(ratios):.2f}, median {median(ratios):.2f} |"
         )
 

@@ -20,13 +20,22 @@ from rheos.api.program_file import captured_program
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.declarations import Metric
 from rheos.core.metrics.model import MetricsReport
-from rheos.core.protocol.accumulators import Accumulated
-from rheos.ops.planning.readings import core_wait_share, growth, source_rows, total, values_of
+from rheos.ops.planning.readings import (
+    COMPILED_ROWS,
+    core_wait_share,
+    growth,
+    latency_ms,
+    source_rows,
+    total,
+    values_of,
+)
 from rheos.runtimes.continuous.runtime import ContinuousRuntime
 
 _POLL_S = 0.1
 _PROGRESS_US = 250_000
+_MARKER_US = 50_000
 _START_WITHIN_S = 120.0
+_COMPILED_WITHIN_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -64,8 +73,13 @@ def real_run(
     settings: Overrides,
     slots: int,
     seconds: float,
+    compiled: bool = False,
 ) -> RealRun:
-    """Run the program for `seconds` after its first rows. Return what it used in the second half."""
+    """Run the program for `seconds` after its first rows. Return what it used in the second half.
+
+    If `compiled`, the time starts when each slot has called a compiled function: this takes a while, as
+    functions are compiled in the background.
+    """
     forced = partial_settings.from_command({"parallelism": slots, "runtime": "continuous"})
     captured = captured_program(
         program, arguments, replace(settings, settings=(*settings.settings, forced))
@@ -78,12 +92,15 @@ def real_run(
             checkpoint_dir=str(checkpoints),
             history=None,
             state=replace(config.state, directory=str(state)),
-            task=replace(config.task, progress_interval_us=_PROGRESS_US),
+            task=replace(config.task, progress_interval_us=_PROGRESS_US, marker_interval_us=_MARKER_US),
         )
         job = ContinuousRuntime().submit(captured.environment.plan(captured.job_name), config)
         try:
             deadline_s = time.monotonic() + _START_WITHIN_S
             while not source_rows(job.metrics()) and time.monotonic() < deadline_s:
+                time.sleep(_POLL_S)
+            deadline_s = time.monotonic() + (_COMPILED_WITHIN_S if compiled else 0.0)
+            while _compiled_slots(job.metrics()) < slots and time.monotonic() < deadline_s:
                 time.sleep(_POLL_S)
             began_s = measured_s = time.monotonic()
             first: MetricsReport | None = None
@@ -120,7 +137,6 @@ def _run_of(
     rows = source_rows(last) - source_rows(first)
     newest = total(last, f.CHECKPOINTS)
     written = {total(each, f.CHECKPOINTS): total(each, f.WRITTEN) for each in seen}
-    latencies = [each.value for each in last.of(f.LATENCY) if isinstance(each.value, Accumulated)]
     return RealRun(
         rate=rows / seconds,
         seconds=newest * interval_ms / 1000 if newest else source_rows(last) / rows * seconds,
@@ -132,9 +148,13 @@ def _run_of(
         written_bytes=_mean_of_newer(written),
         store_bytes=_largest_store(stores, written),
         disk_bytes=disk,
-        latency_ms=max((each.quantile(0.99) or 0.0 for each in latencies), default=0.0),
+        latency_ms=latency_ms(first, last) or 0.0,
         core_wait=core_wait_share(first, last),
     )
+
+
+def _compiled_slots(report: MetricsReport) -> int:
+    return len({each.at[2] for each in report.of(f.COUNTER) if each.at[1] == COMPILED_ROWS})
 
 
 def _mean_of_newer(sizes: Mapping[float, float]) -> float:

@@ -43,7 +43,7 @@ def test_a_plan_for_a_low_rate_shows_the_pauses_of_slots(tmp_path: Path) -> None
     file.write_bytes(encode_measurement(replace(grouping(), paced_phases=PACED)))
     code, out, _ = plan(str(file), "--for", "20k/s")
     assert code == 0
-    assert re.search(r"\d+% of a core, \d+% for pauses\n", out)
+    assert re.search(r"\d+% of a core \(\d+% to \d+%\), \d+% for pauses\n", out)
 
 
 def test_a_plan_with_other_quantities_is_next_to_it(measurement: str) -> None:

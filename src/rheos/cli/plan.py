@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from rheos.core.protocol.durations import duration_ms, duration_text
 from rheos.ops.planning.assumptions import changed_plan, parse_changes
 from rheos.ops.planning.cost_model import CostModel
 from rheos.ops.planning.fitting import fit
+from rheos.ops.planning.intervals import ExpectedRange
 from rheos.ops.planning.machines import (
     EXAMPLE,
     InstanceTable,
@@ -152,7 +153,7 @@ def _print(answer: _Answer) -> None:
     if answer.is_example:
         out.print(Text("prices are placeholders: pass your own table with --instances"))
     out.print()
-    out.print(Text(f"rates and costs are within about {plan.error:.0%}, as a rule of thumb:"))
+    out.print(Text("in brackets: where 9 of 10 measured values are expected; less certain, because:"))
     for doubt in (*answer.notes, *plan.doubts):
         out.print(Text(f"- {doubt}"))
 
@@ -169,24 +170,55 @@ def _resources_table(plans: Mapping[str, CapacityPlan]) -> Table:
 
 def _resources(plan: CapacityPlan) -> dict[str, str]:
     """Return the rows of the table: a resource, and how much of it the plan needs."""
+    sure = plan.intervals
     timeout = plan.load.timeout_us
     pauses = f", {plan.load.waking_us / 1e6:.0%} for pauses" if plan.load.waking_us else ""
     waiting = "full buffers only" if timeout is None else f"{timeout / 1000:g} ms"
     return {
         "slots": f"{plan.slots}{'' if plan.feasible else ' (not enough)'}",
-        "busiest slot": f"{plan.load.busy:.0%} of a core{pauses}",
-        "highest rate": f"{plan.max_rate:,.0f} rows/s" if isfinite(plan.max_rate) else "unlimited",
-        "latency": f"{plan.latency_ms:,.0f} ms" if plan.latency_ms < inf else "grows without limit",
-        "buffer timeout": waiting,
-        "memory of a slot": size_text(round(plan.memory_bytes_per_slot)),
-        "disk of a slot": size_text(round(plan.disk_bytes_per_slot)),
-        "between slots": f"{size_text(round(plan.network_bytes_per_s))}/s",
-        "state": f"{size_text(round(plan.state_bytes))} after {duration_text(plan.target.after_ms)}",
-        "checkpoint store": (
-            f"{size_text(round(plan.checkpoint_store_bytes))}, "
-            f"{size_text(round(plan.checkpoint_bytes_per_s))}/s"
+        "busiest slot": (
+            f"{plan.load.busy:.0%} of a core{_write_ends(sure.busy, '{:.0%}'.format)}{pauses}"
         ),
+        "highest rate": (
+            f"{plan.max_rate:,.0f} rows/s{_write_ends(sure.max_rate, _rounded)}"
+            if isfinite(plan.max_rate)
+            else "unlimited"
+        ),
+        "latency": (
+            f"{plan.latency.total_ms:,.0f} ms{_write_ends(sure.latency_ms, _rounded)}"
+            if isfinite(plan.latency.total_ms)
+            else "grows without limit"
+        ),
+        "buffer timeout": waiting,
+        "memory of a slot": _size(plan.memory_bytes_per_slot, sure.memory_bytes_per_slot),
+        "disk of a slot": _size(plan.disk_bytes_per_slot, sure.disk_bytes_per_slot),
+        "between slots": _size(plan.network_bytes_per_s, sure.network_bytes_per_s, "/s"),
+        "state": (
+            f"{_size(plan.state_bytes, sure.state_bytes)} after {duration_text(plan.target.after_ms)}"
+        ),
+        "checkpoint store": _size(plan.checkpoint_store_bytes, sure.checkpoint_store_bytes),
+        "checkpoints write": _size(plan.checkpoint_bytes_per_s, sure.checkpoint_bytes_per_s, "/s"),
     }
+
+
+def _size(size_bytes: float, interval: ExpectedRange, per: str = "") -> str:
+    between = _write_ends(interval, lambda size: size_text(round(size)))
+    return f"{size_text(round(size_bytes))}{per}{between}"
+
+
+def _write_ends(interval: ExpectedRange, written: Callable[[float], str]) -> str:
+    """Write the two ends in brackets, or that they are not known."""
+    if interval.high <= 0:
+        return ""
+    if not isfinite(interval.high):
+        return " (not known)"
+    return f" ({written(interval.low)} to {written(interval.high)})"
+
+
+def _rounded(value: float) -> str:
+    """Return a number with at most two digits that are not 0: more would not be certain."""
+    digits = max(0, len(f"{value:.0f}") - 2)
+    return f"{round(value, -digits):,.0f}"
 
 
 def _costs_table(model: CostModel, plan: CapacityPlan) -> Table:
@@ -246,8 +278,9 @@ def _plan_object(answer: _Answer, plan: CapacityPlan) -> dict[str, Any]:
         "slots": plan.slots,
         "busy": plan.load.busy,
         "busy_with_pauses": plan.load.waking_us / 1e6,
-        "max_rate_per_s": plan.max_rate if isfinite(plan.max_rate) else None,
-        "latency_ms": plan.latency_ms if isfinite(plan.latency_ms) else None,
+        "max_rate_per_s": _finite(plan.max_rate),
+        "latency_ms": _finite(plan.latency.total_ms),
+        "latency_without_source_ms": _finite(plan.latency.path_ms),
         "buffer_timeout_us": plan.load.timeout_us,
         "limit": plan.limit,
         "memory_bytes_per_slot": round(plan.memory_bytes_per_slot),
@@ -256,7 +289,9 @@ def _plan_object(answer: _Answer, plan: CapacityPlan) -> dict[str, Any]:
         "state_bytes": round(plan.state_bytes),
         "checkpoint_store_bytes": round(plan.checkpoint_store_bytes),
         "checkpoint_bytes_per_s": round(plan.checkpoint_bytes_per_s),
-        "error": plan.error,
+        "intervals": {
+            name: [_finite(each.low), _finite(each.high)] for name, each in vars(plan.intervals).items()
+        },
         "machines": [
             {
                 "instance": each.instance.name,
@@ -267,3 +302,7 @@ def _plan_object(answer: _Answer, plan: CapacityPlan) -> dict[str, Any]:
             for each in answer.machines(plan)
         ],
     }
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.ops.planning.fitting import fit
-from rheos.ops.planning.load import exchanges, hot_share, latency_ms, load_at, max_rate
-from tests.ops.planning.samples import CHAINS, grouping
+from rheos.ops.planning.load import hot_share, load_at, max_rate
+from tests.ops.planning.samples import CHAINS, SOURCE_US, grouping, phase
 
 TIMEOUT_US = 10_000
 slots = st.integers(1, 128)
@@ -66,13 +64,24 @@ def test_network_carries_the_rows_for_other_slots() -> None:
     assert load_at(model, 4, 1000.0, None).network_bytes_per_s == pytest.approx(1000 * 24 * 3 / 4)
 
 
-def test_latency_is_the_waiting_time_and_grows_towards_full_load() -> None:
-    model = fit(grouping())
-    assert exchanges(model) == 1
-    highest = max_rate(model, 2)
-    calm, full, over = (
-        latency_ms(model, load_at(model, 2, highest * share, TIMEOUT_US), 10e6)
-        for share in (0.1, 0.9, 1.1)
+def test_functions_are_compiled_only_for_large_batches() -> None:
+    chains = (msgspec.structs.replace(CHAINS[0], compiled=True), CHAINS[1])
+    slow = msgspec.structs.replace(
+        phase(2, 16_384),
+        interpreted=True,
+        chains=tuple(
+            msgspec.structs.replace(load, cpu_us=load.cpu_us + (load.chain == 0) * load.rows * 2.0)
+            for load in phase(2, 16_384).chains
+        ),
     )
-    assert 10 < calm < full
-    assert over == inf
+    model = fit(grouping([*grouping().phases, slow], chains=chains))
+    assert model.chains[0].row_us == pytest.approx(SOURCE_US, rel=0.01)
+    assert model.chains[0].interpreted_us == pytest.approx(SOURCE_US + 2.0, rel=0.01)
+    small, large = (load_at(model, 2, rate, TIMEOUT_US) for rate in (50_000.0, 60_000.0))
+    assert (small.compiled, large.compiled) == (False, True)
+    plain = fit(grouping())
+    more = [
+        (each.total_us - load_at(plain, 2, each.rate, TIMEOUT_US).total_us) / each.rate
+        for each in (small, large)
+    ]
+    assert more == [pytest.approx(2.0, rel=0.01), pytest.approx(0.0, abs=0.01)]

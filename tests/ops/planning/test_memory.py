@@ -15,8 +15,8 @@ def test_the_state_of_each_phase_is_left_out() -> None:
         for slots in (1, 2, 4)
     ]
     state = OperatorState("count", 40e6)
-    assert worker_memory(grouping(phases, states=[state])) == 300e6
+    assert worker_memory(grouping(phases, states=[state]), phases) == 300e6
 
 
 def test_a_sample_without_memory_has_a_lower_bound() -> None:
-    assert worker_memory(grouping()) == 64 * 2**20
+    assert worker_memory(grouping(), ()) == 64 * 2**20

@@ -12,7 +12,9 @@ from rheos.ops.planning.fitting import fit
 from rheos.ops.planning.load import load_at
 from rheos.ops.planning.measurement import OperatorState, decode_measurement, encode_measurement
 from rheos.ops.planning.model import PlanTarget, plan_for, plan_with, state_bytes
-from tests.ops.planning.samples import CHAINS, grouping, phase
+from tests.ops.planning.samples import CHAINS, grouping
+from tests.ops.planning.test_fitting import PACED
+from tests.ops.planning.test_latency import SAMPLE as VARIED
 
 HOUR_MS = 3_600_000
 
@@ -58,7 +60,7 @@ def test_a_short_latency_shortens_the_buffer_timeout() -> None:
     quick = plan_for(model, PlanTarget(1e5, latency_ms=8.0))
     assert calm.load.timeout_us == 10_000
     assert quick.load.timeout_us == 5_000
-    assert quick.latency_ms <= 8.0
+    assert quick.latency.total_ms <= 8.0
     assert quick.slots >= calm.slots
     assert not plan_for(model, PlanTarget(1e5, latency_ms=0.1)).feasible
 
@@ -85,11 +87,40 @@ def test_memory_or_disk_has_the_state_and_the_store_has_all_checkpoints() -> Non
     assert in_memory.checkpoint_bytes_per_s == pytest.approx(8e8)
 
 
-def test_a_plan_beyond_the_sample_is_less_certain() -> None:
-    model = fit(grouping())
-    near, far = (plan_with(model, PlanTarget(1e5), slots) for slots in (2, 64))
-    assert near.error < far.error
+def test_a_plan_beyond_the_sample_names_its_slots() -> None:
+    far = plan_with(fit(grouping()), PlanTarget(1e5), 64)
     assert any("the plan has 64" in doubt for doubt in far.doubts)
+
+
+def test_each_quantity_is_inside_its_interval() -> None:
+    plan = plan_with(fit(grouping()), PlanTarget(1e5, after_ms=10_000), 2)
+    for name, interval in vars(plan.intervals).items():
+        if name not in ("busy", "processor_us", "latency_ms"):
+            assert interval.contains(getattr(plan, name)), name
+    assert plan.intervals.busy.contains(plan.load.busy)
+    assert plan.intervals.latency_ms.contains(plan.latency.total_ms)
+
+
+def test_memory_that_grows_while_a_slot_works_belongs_to_plans_with_busy_slots() -> None:
+    measurement = msgspec.structs.replace(
+        grouping(states=()), paced_phases=PACED, waiting_memory_bytes=150e6
+    )
+    calm, busy = (
+        plan_with(fit(measurement), PlanTarget(rate), 2).memory_bytes_per_slot for rate in (1e4, 1e6)
+    )
+    assert calm == 150e6
+    assert busy == pytest.approx(200e6, rel=0.05)
+
+
+def test_a_plan_whose_latency_may_be_exceeded_reports_it() -> None:
+    model = fit(VARIED)
+    sure, unsure = (
+        plan_with(model, PlanTarget(20_000.0, latency_ms=limit), 2) for limit in (1_000.0, 25.0)
+    )
+    assert sure.feasible
+    assert unsure.feasible
+    assert not any("may be exceeded" in doubt for doubt in sure.doubts)
+    assert any("25 ms may be exceeded" in doubt for doubt in unsure.doubts)
 
 
 def test_a_measurement_survives_its_file() -> None:
@@ -112,10 +143,19 @@ def test_another_file_is_refused(data: bytes) -> None:
 
 
 def test_a_busy_machine_makes_a_plan_less_certain() -> None:
-    quiet, busy = grouping(), [msgspec.structs.replace(phase(2, 16_384), core_wait=0.5)]
-    calm = plan_with(fit(quiet), PlanTarget(1000.0), 2)
-    plan = plan_with(
-        fit(msgspec.structs.replace(quiet, paced_phases=(*busy * 6,))), PlanTarget(1000.0), 2
+    calm, busy = (
+        plan_with(
+            fit(
+                msgspec.structs.replace(
+                    grouping(),
+                    paced_phases=tuple(msgspec.structs.replace(each, core_wait=wait) for each in PACED),
+                )
+            ),
+            PlanTarget(1000.0),
+            2,
+        )
+        for wait in (0.0, 2.0)
     )
-    assert plan.error == pytest.approx(calm.error + 0.25)
-    assert any("machine was busy" in doubt for doubt in plan.doubts)
+    assert busy.intervals.busy.high > 2 * calm.intervals.busy.high
+    assert any("machine was busy" in doubt for doubt in busy.doubts)
+    assert not any("machine was busy" in doubt for doubt in calm.doubts)

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+import pytest
 
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.model import MetricsReport
+from rheos.core.operators.runtime_context import Distribution
 from rheos.core.protocol.readings import Reading
 from rheos.ops.planning.key_counts import COUNTED, HEAVIEST
 from rheos.ops.planning.measurement import ChainLoad, EdgeLoad, KeyCurve
 from rheos.ops.planning.readings import (
+    COMPILED_ROWS,
     StateLifetime,
     busy_share,
+    compiled_chains,
     core_wait_share,
     elapsed_s,
     heaviest_share,
+    latency_ms,
     phase_of,
     source_rows,
     states_of,
@@ -69,6 +74,28 @@ def test_processor_time_is_divided_by_busy_time() -> None:
     assert phase.source_rows == 300
     assert phase.chains == (ChainLoad(0, 300, 100_000 + 200_000), ChainLoad(1, 290, 300_000))
     assert phase.edges == (EdgeLoad(0, 300, 3, 2400),)
+
+
+def test_latencies_are_those_of_markers_between_two_reports() -> None:
+    def taken(path: str, *values: float) -> Reading:
+        found = Distribution()
+        for value in values:
+            found.add(value)
+        return Reading(f.LATENCY.name, ("rows", path, "0"), found.value)
+
+    before = msgspec.structs.replace(AFTER, readings=[taken("out", 900.0)])
+    after = msgspec.structs.replace(
+        AFTER, readings=[taken("out", 900.0, 10.0, 20.0), taken("other", 4.0)]
+    )
+    assert latency_ms(before, after) == pytest.approx(20.0, rel=0.04)
+    assert latency_ms(None, after) == pytest.approx(900.0, rel=0.04)
+    assert latency_ms(None, AFTER) is None
+
+
+def test_chains_with_compiled_functions_are_found_by_their_counter() -> None:
+    counted = report({(f.COUNTER, ("count", COMPILED_ROWS, "1")): 5.0})
+    assert compiled_chains(counted) == {1}
+    assert compiled_chains(AFTER) == set()
 
 
 def test_a_phase_from_the_beginning_has_all_rows() -> None:

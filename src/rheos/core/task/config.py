@@ -45,6 +45,8 @@ class TaskConfig:
     buffer timeout, and batches of up to `batch_rows`."""
     progress_interval_us: int = 1_000_000
     """Least time between two reports of a subtask's metrics."""
+    marker_interval_us: int | None = None
+    """Least time between two latency markers of a source's subtask; None: that between two reports."""
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     rests: bool = True
     """Whether a source that returned few rows is polled again only after a pause."""

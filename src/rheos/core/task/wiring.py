@@ -60,7 +60,8 @@ class Wiring:
         ]
         outputs = self._outputs(chain, heads, polls=not channels)
         sources = {id: head.id for id, head in heads.items() if isinstance(head.spec, SourceSpec)}
-        latency = LatencyMarkers(chain, sources, self.clock, self.config.progress_interval_us)
+        markers_us = self.config.marker_interval_us or self.config.progress_interval_us
+        latency = LatencyMarkers(chain, sources, self.clock, markers_us)
         tree = self.make_tree(chain, outputs)
         head = heads[chain.id]
         config = self.config

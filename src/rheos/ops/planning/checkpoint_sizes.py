@@ -19,6 +19,7 @@ from math import ceil, fsum
 from statistics import fmean
 
 from rheos.core.protocol.snapshots import MAX_DELTAS
+from rheos.ops.planning.intervals import NOTHING, ExpectedRange, sum_of
 from rheos.ops.planning.key_curves import keys_among
 from rheos.ops.planning.measurement import Measurement, OperatorState
 from rheos.ops.planning.state_growth import curves_of, state_after
@@ -47,6 +48,10 @@ class CheckpointSizes:
     """Size of a checkpoint with the parts that it shares with earlier ones, on average."""
     local_bytes: float = 0.0
     """Largest size of the runs of state on disk, while some are being merged."""
+    written: ExpectedRange = NOTHING
+    """Smallest and largest number of bytes that a checkpoint writes."""
+    referred: ExpectedRange = NOTHING
+    """Smallest and largest size of a checkpoint with the parts that it shares."""
 
 
 def checkpoint_sizes(
@@ -66,6 +71,8 @@ def checkpoint_sizes(
         fsum(sizes.stored_bytes for sizes in each),
         fsum(sizes.referred_bytes for sizes in each),
         fsum(sizes.local_bytes for sizes in each),
+        sum_of(sizes.written for sizes in each),
+        sum_of(sizes.referred for sizes in each),
     )
 
 
@@ -86,7 +93,9 @@ def _of_operator(
     interval_ms = measurement.checkpoint_interval_ms
     if interval_ms is None:
         full = state_after(measurement, state, rate, after_ms)
-        return CheckpointSizes(full, full, full, full)
+        return CheckpointSizes(
+            full, full, full, full, ExpectedRange(full, full), ExpectedRange(full, full)
+        )
     count = min(max(1, ceil(after_ms / interval_ms)), _COMPUTED)
     buffer_bytes = slots * (measurement.state_memory_bytes or USUAL_STATE_MEMORY_BYTES) / _BUFFERS
     parts: list[_Part] = []
@@ -124,7 +133,12 @@ def _of_operator(
         local.append(referred[-1])
     later = count // 2
     return CheckpointSizes(
-        fmean(written[later:]), max(stored[later:]), fmean(referred[later:]), max(local)
+        fmean(written[later:]),
+        max(stored[later:]),
+        fmean(referred[later:]),
+        max(local),
+        ExpectedRange(min(written[later:]), max(written[later:])),
+        ExpectedRange(min(referred[later:]), max(referred[later:])),
     )
 
 

@@ -1,12 +1,13 @@
 """Costs of a job's chains, fitted to the phases of a sample. Pure.
 
-The processor time of a chain is the sum of four parts:
+The processor time of a chain is the sum of several parts:
 
     row_us * rows + remote_us * rows from or to other slots
         + batch_us * batches that it processes + send_us * batches that it sends
 
-The fixed cost of a batch is the reason why a row costs more in small batches. The fit minimises the
-squared relative error over all phases, with no cost below zero.
+The fixed cost of a batch is the reason why a row costs more in small batches. A function that is
+compiled for large batches has another cost per row in small ones (`interpreted_us`). The fit minimises
+the squared relative error over all phases, with no cost below zero.
 
 A slot that waits for rows has a cost in addition (`WakingCost`). `fitting` fits both.
 """
@@ -34,6 +35,8 @@ class ChainWork:
     """Rows that come from other slots, or go to them."""
     batches: float
     sent_batches: float
+    interpreted_rows: float = 0.0
+    """Rows of a compiled chain for which its functions are interpreted; not part of `rows`."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class ChainCost:
     send_us: float
     """Fixed cost of a batch that the chain sends to another one."""
     rows_per_source_row: float
+    interpreted_us: float = 0.0
+    """Cost of a row for which the functions of a compiled chain are interpreted."""
 
     def us(self, work: ChainWork) -> float:
         return (
@@ -56,6 +61,7 @@ class ChainCost:
             + self.remote_us * work.remote_rows
             + self.batch_us * work.batches
             + self.send_us * work.sent_batches
+            + self.interpreted_us * work.interpreted_rows
         )
 
 
@@ -116,7 +122,7 @@ def fit_full_load(measurement: Measurement) -> CostModel:
     phases = measurement.phases
     edges = tuple(_edge_cost(edge, phases) for edge in measurement.edges)
     chains = tuple(_chain_cost(chain, measurement) for chain in measurement.chains)
-    errors = [_phase_error(phase, chains, measurement.edges) for phase in phases]
+    errors = [phase_error(phase, chains, measurement.edges) for phase in phases]
     return CostModel(measurement, chains, edges, sqrt(sum(e * e for e in errors) / len(errors)))
 
 
@@ -164,6 +170,13 @@ def nonnegative_costs(shares: npt.NDArray[np.float64]) -> list[float]:
     return best
 
 
+def phase_error(phase: Phase, chains: Sequence[ChainCost], edges: Sequence[ExchangedEdge]) -> float:
+    """Return the relative error of a job's whole cost in a phase."""
+    measured_us = sum(load.cpu_us for load in phase.chains)
+    fitted_us = sum(cost.us(_work(phase, cost.chain, edges)) for cost in chains)
+    return fitted_us / measured_us - 1 if measured_us else 0.0
+
+
 # --- the fit ----------------------------------------------------------------------------------------
 
 
@@ -192,12 +205,12 @@ def _chain_cost(chain: CostedChain, measurement: Measurement) -> ChainCost:
         if load.cpu_us > 0:
             features.append(astuple(_work(phase, chain, measurement.edges)))
             spent_us.append(load.cpu_us)
-    costs = [0.0, 0.0, 0.0, 0.0]
+    costs = [0.0] * 5
     if spent_us:
         costs = nonnegative_costs(np.array(features) / np.array(spent_us)[:, None])
     source_rows = sum(phase.source_rows for phase in measurement.phases)
-    row_us, remote_us, batch_us, send_us = costs
-    return ChainCost(chain, row_us, remote_us, batch_us, send_us, rows / source_rows)
+    row_us, remote_us, batch_us, send_us, interpreted_us = costs
+    return ChainCost(chain, row_us, remote_us, batch_us, send_us, rows / source_rows, interpreted_us)
 
 
 def _work(phase: Phase, chain: CostedChain, edges: Sequence[ExchangedEdge]) -> ChainWork:
@@ -208,15 +221,11 @@ def _work(phase: Phase, chain: CostedChain, edges: Sequence[ExchangedEdge]) -> C
     outputs = [edge for edge in edges if edge.source == chain.id]
     exchanged = sum(traffic[edge.id].rows for edge in (*inputs, *outputs) if edge.remote)
     batches = sum(traffic[edge.id].batches for edge in inputs)
+    interpreted = rows if chain.compiled and phase.interpreted else 0.0
     return ChainWork(
-        rows,
+        rows - interpreted,
         exchanged * remote_share(phase.parallelism),
         batches if inputs else rows / phase.batch_rows,
         sum(traffic[edge.id].batches for edge in outputs),
+        interpreted,
     )
-
-
-def _phase_error(phase: Phase, chains: Sequence[ChainCost], edges: Sequence[ExchangedEdge]) -> float:
-    measured_us = sum(load.cpu_us for load in phase.chains)
-    fitted_us = sum(cost.us(_work(phase, cost.chain, edges)) for cost in chains)
-    return fitted_us / measured_us - 1 if measured_us else 0.0

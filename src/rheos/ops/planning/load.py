@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil, inf
 
+from rheos.core.operators.form_choice import LARGE_BATCH
 from rheos.core.task.config import TaskConfig
 from rheos.ops.planning.cost_model import (
     NO_PAUSES,
     ChainCost,
     ChainWork,
     CostModel,
-    EdgeCost,
     WakingWork,
     channel_rows,
     group_share,
@@ -26,7 +26,6 @@ from rheos.ops.planning.measurement import CostedChain
 
 _CORE_US = 1_000_000.0
 """Processor time of a core per second, in µs. A slot has one core."""
-_MB = 1_000_000.0
 _STEPS = 60
 """Steps of the search for the highest rate; each halves the interval."""
 
@@ -48,6 +47,8 @@ class JobLoad:
     """Rows of an element on each edge, by its id."""
     network_bytes_per_s: float = 0.0
     """Bytes per second that leave a slot for another one, over all slots."""
+    compiled: bool = False
+    """Whether batches are large enough for compiled functions, if the job has any."""
     waking: WakingWork = NO_PAUSES
     """Pauses of the slots. A slot that works all the time has fewer."""
     waking_us: float = 0.0
@@ -89,17 +90,19 @@ def load_at(model: CostModel, slots: int, rate: float, timeout_us: int | None) -
             row_bytes = cost.bytes_per_row + cost.edge.frame_bytes / elements[cost.edge.id]
             network += passed[cost.edge.id] * row_bytes * remote_share(slots)
     hot: dict[int, float] = {}
-    total = 0.0
+    total, compiled = 0.0, False
     for chain in model.chains:
-        us = _chain_us(model, chain, slots, rate, passed, elements, timeout_us)
+        work = _chain_work(model, chain, slots, rate, passed, elements, timeout_us)
+        compiled |= chain.chain.compiled and work.rows > 0
+        us = chain.us(work)
         total += us
         hot[chain.chain.id] = us * hot_share(model, chain.chain, slots)
-    work = _waking_work(model, slots, rate, passed, elements, timeout_us)
+    waking = _waking_work(model, slots, rate, passed, elements, timeout_us)
     # A slot pauses only while it is idle.
     idle = max(0.0, 1 - total / slots / _CORE_US)
-    waking_us = min(model.waking.us(work) / slots, _CORE_US) * idle
+    waking_us = min(model.waking.us(waking) / slots, _CORE_US) * idle
     total += waking_us * slots
-    return JobLoad(slots, rate, hot, total, timeout_us, elements, network, work, waking_us)
+    return JobLoad(slots, rate, hot, total, timeout_us, elements, network, compiled, waking, waking_us)
 
 
 def max_rate(model: CostModel, slots: int) -> float:
@@ -131,38 +134,6 @@ def hot_share(model: CostModel, chain: CostedChain, slots: int) -> float:
     return min(share, 1.0)
 
 
-def latency_ms(model: CostModel, load: JobLoad, state_bytes: float) -> float:
-    """Return an estimate of the time from source to sink that 99 % of the rows stay below, in ms. It is
-    infinite for an impossible rate.
-
-    A row waits for others in each slot that sends it, and for the elements before it in a queue. A
-    checkpoint pauses the slot in addition.
-    """
-    if load.busy >= 1:
-        return inf
-    hops = max(1, exchanges(model))
-    if load.timeout_us is None:
-        wait_ms = sum(_fill_ms(model, load, cost) for cost in model.edges if cost.edge.remote)
-    else:
-        wait_ms = hops * load.timeout_us / 1000
-    service_us = sum(_element_us(model, load, cost) for cost in model.edges)
-    pause_us = model.measurement.sync_us_per_mb * state_bytes / load.slots / _MB
-    if model.measurement.checkpoint_interval_ms is None:
-        pause_us = 0.0
-    return wait_ms + service_us / (1 - load.busy) / 1000 + pause_us / 1000
-
-
-def exchanges(model: CostModel) -> int:
-    """Return the largest number of exchanges between slots on a way from a source to a sink."""
-    depth: dict[int, int] = {}
-    # Edges lead to later chains, except those back to the head of a loop, which count once.
-    for edge in sorted((cost.edge for cost in model.edges), key=lambda edge: edge.source):
-        if edge.target > edge.source:
-            found = depth.get(edge.source, 0) + edge.remote
-            depth[edge.target] = max(depth.get(edge.target, 0), found)
-    return max(depth.values(), default=0)
-
-
 # --- parts ------------------------------------------------------------------------------------------
 
 
@@ -176,7 +147,7 @@ def _slots_of(chain: CostedChain, slots: int) -> int:
     return max(1, min([slots, *limits]))
 
 
-def _chain_us(
+def _chain_work(
     model: CostModel,
     cost: ChainCost,
     slots: int,
@@ -184,8 +155,8 @@ def _chain_us(
     passed: Mapping[int, float],
     elements: Mapping[int, float],
     timeout_us: int | None,
-) -> float:
-    """Return the processor time of a chain in all slots, in µs per second."""
+) -> ChainWork:
+    """Return the work of a chain in all slots, per second."""
     id = cost.chain.id
     inputs = [each.edge for each in model.edges if each.edge.target == id]
     outputs = [each.edge for each in model.edges if each.edge.source == id]
@@ -197,7 +168,8 @@ def _chain_us(
         per_slot = rows / _slots_of(cost.chain, slots)
         batches = rows / channel_rows(1, model.measurement.batch_rows, per_slot, timeout_us)
     sent = sum(passed[edge.id] / elements[edge.id] for edge in outputs)
-    return cost.us(ChainWork(rows, remote * remote_share(slots), batches, sent))
+    interpreted = rows if cost.chain.compiled and rows < LARGE_BATCH * batches else 0.0
+    return ChainWork(rows - interpreted, remote * remote_share(slots), batches, sent, interpreted)
 
 
 def _waking_work(
@@ -220,17 +192,3 @@ def _waking_work(
             polls += min(cost.rows_per_source_row * rate, readers * 1e6 / interval_us)
     batches = sum(passed[id] / rows for id, rows in elements.items())
     return WakingWork(polls, batches, slots)
-
-
-def _element_us(model: CostModel, load: JobLoad, cost: EdgeCost) -> float:
-    """Return the time in which the receiver of an edge processes one element."""
-    receiver = next(each for each in model.chains if each.chain.id == cost.edge.target)
-    rows = load.elements[cost.edge.id]
-    remote = rows * remote_share(load.slots) if cost.edge.remote else 0.0
-    return receiver.us(ChainWork(rows, remote, 1.0, 0.0))
-
-
-def _fill_ms(model: CostModel, load: JobLoad, cost: EdgeCost) -> float:
-    """Return the time in which a buffer becomes full, if nothing else sends it."""
-    per_channel = cost.rows_per_source_row * load.rate / load.slots**2
-    return load.elements[cost.edge.id] / per_channel * 1000 if per_channel > 0 else 0.0

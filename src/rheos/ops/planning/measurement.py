@@ -20,6 +20,8 @@ class CostedChain(msgspec.Struct, frozen=True):
     """Line of the program that added the head."""
     keyed: bool = False
     """Whether each row belongs to the slot of its key group."""
+    compiled: bool = False
+    """Whether large batches are processed by compiled functions, and small ones by interpreted ones."""
     widest: int | None = None
     """Maximum number of slots that receive rows; None: all."""
     splits: int | None = None
@@ -74,13 +76,19 @@ class Phase(msgspec.Struct, frozen=True):
     chains: tuple[ChainLoad, ...]
     edges: tuple[EdgeLoad, ...]
     memory_bytes: float = 0.0
-    """Resident memory of a worker at the end, on average."""
+    """Resident memory of the largest worker at the end."""
     total_rows: float = 0.0
     """Rows that all sources emitted since the job's start, also before the phase was measured."""
     cpu_us: float = 0.0
     """Processor time in µs of all workers, also of those without work."""
     core_wait: float = 0.0
     """Share of the slots' working time in which they waited for a core."""
+    interpreted: bool = False
+    """Whether functions were interpreted that are otherwise compiled."""
+    latency_ms: float | None = None
+    """Latency that 99 % of the latency markers stayed below; None: without markers."""
+    parts: tuple[Phase, ...] = ()
+    """The same measurements of the phase's first and second half. They show how much it varied."""
 
 
 class KeyCurve(msgspec.Struct, frozen=True):
@@ -126,6 +134,8 @@ class Measurement(msgspec.Struct, frozen=True):
     states: tuple[OperatorState, ...] = ()
     paced_phases: tuple[Phase, ...] = ()
     """Phases at a low rate, in which slots wait for rows most of the time."""
+    state_phase: Phase | None = None
+    """The phase with checkpoints, which measured state. Its cost includes that of counting keys."""
     key_curves: tuple[KeyCurve, ...] = ()
     """Numbers of keys of the keyed edges, as far as they were measured."""
     heaviest_key_share: float | None = None
@@ -141,8 +151,15 @@ class Measurement(msgspec.Struct, frozen=True):
     """Whether the state backend keeps state on disk."""
     state_memory_bytes: int | None = None
     """Maximum memory of a slot's state on disk, if the settings specify it."""
+    state_error: float | None = None
+    """Relative error of a prediction of the final state from the first half of the sample; None: not
+    measured."""
+    state_rows: float = 0.0
+    """Rows that the sources had emitted when the final state was measured."""
     worker_memory_bytes: float = 0.0
-    """Memory of a worker, without its state."""
+    """Memory of a worker at full load, without its state."""
+    waiting_memory_bytes: float = 0.0
+    """The same of a worker that waits for rows most of the time; 0: not measured."""
     memory_per_state_byte: float = 2.0
     """Memory of a byte of state, in relation to its size in a checkpoint."""
     written_share: float = 1.0

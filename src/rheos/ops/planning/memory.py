@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import fsum
 from statistics import median
 
@@ -11,18 +12,22 @@ from rheos.ops.planning.state_growth import state_after
 _LEAST_WORKER_BYTES = 64 * 2**20
 
 
-def worker_memory(measurement: Measurement) -> float:
-    """Return the memory in bytes of a worker without its state, as the median of the phases.
+def worker_memory(measurement: Measurement, phases: Sequence[Phase]) -> float:
+    """Return the memory in bytes of a worker without its state, as the median of some phases.
 
-    It includes the buffers of exchanges at full load. The operators that count keys run in no phase.
+    It includes the buffers of exchanges. The operators that count keys run in no phase.
     """
-    sizes = [
+    return max(median(memory_sizes(measurement, phases) or [0.0]), _LEAST_WORKER_BYTES)
+
+
+def memory_sizes(measurement: Measurement, phases: Sequence[Phase]) -> list[float]:
+    """Return the memory in bytes of a worker without its state, for each phase that has measured it."""
+    return [
         phase.memory_bytes
         - measurement.memory_per_state_byte * _state(measurement, phase) / phase.parallelism
-        for phase in measurement.phases
-        if phase.memory_bytes
+        for phase in phases
+        if phase.memory_bytes and not phase.interpreted
     ]
-    return max(median(sizes or [0.0]), _LEAST_WORKER_BYTES)
 
 
 def _state(measurement: Measurement, phase: Phase) -> float:

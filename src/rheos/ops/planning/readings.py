@@ -19,13 +19,15 @@ from rheos.ops.planning.state_growth import StateSize, fitted_growth, total_keys
 
 Values = Mapping[tuple[str, ...], float]
 
+COMPILED_ROWS = "compiled_rows"
+"""Counter of the rows for which an operator has called its compiled function."""
 _ROWS_OF_KEY = 3.0
 """Rows of each key from which a checkpoint of state on disk is expected to change nearly all keys."""
 _FEWER = 0.75
 """Ratio of rows in a state to arrived rows, up to which the state does not have each of these."""
 _WHOLE = 0.98
 """Share of the state in a checkpoint from which the checkpoint wrote all of it."""
-_EXACT = 1.05
+EXACT = 1.05
 """Relative error of a number of keys."""
 
 
@@ -92,11 +94,28 @@ def phase_of(
         edges=tuple(
             EdgeLoad(int(edge), *(each.get(edge, 0.0) for each in sent)) for edge in after.edges
         ),
-        memory_bytes=total(after, f.MEMORY) / parallelism,
+        memory_bytes=max(values_of(after, f.MEMORY).values(), default=0.0),
         total_rows=source_rows(after),
         cpu_us=fsum(cpu.values()) * 1000,
         core_wait=core_wait_share(before, after),
+        latency_ms=latency_ms(before, after),
     )
+
+
+def latency_ms(before: MetricsReport | None, after: MetricsReport) -> float | None:
+    """Return the latency that 99 % of the markers between two reports stayed below, on the slowest path
+    from a source to a sink; None without markers."""
+    earlier, later = ({} if each is None else _latencies(each) for each in (before, after))
+    found = [
+        taken.since(earlier.get(path, Accumulated())).quantile(0.99) for path, taken in later.items()
+    ]
+    return max((each for each in found if each is not None), default=None)
+
+
+def compiled_chains(report: MetricsReport) -> set[int]:
+    """Return the chains with an operator that has called compiled functions."""
+    operators = {reading.at[0] for reading in report.of(f.COUNTER) if reading.at[1] == COMPILED_ROWS}
+    return {int(chain) for chain, names in report.chains.items() if operators.intersection(names)}
 
 
 def elapsed_s(before: MetricsReport, after: MetricsReport) -> float:
@@ -253,7 +272,7 @@ def _of_one_row(report: MetricsReport, id: str, state: StateSize) -> float | Non
         return of_key if of_key and state.rows >= _ROWS_OF_KEY * state.keys else None
     # A delta repeats at most as many rows as the full part has.
     repeated = 1 if written >= _WHOLE * total_bytes else 2
-    most = min(repeated * state.keys * _EXACT, state.rows * _FEWER)
+    most = min(repeated * state.keys * EXACT, state.rows * _FEWER)
     return state.size_bytes / entries if entries <= most else None
 
 
@@ -284,6 +303,16 @@ def _is_head_of_source(report: MetricsReport, operator: str) -> bool:
         operators[0] == operator and _is_source(report, chain)
         for chain, operators in report.chains.items()
     )
+
+
+def _latencies(report: MetricsReport) -> dict[tuple[str, ...], Accumulated]:
+    """Return the latencies of each path over all slots, by source and sink."""
+    found: dict[tuple[str, ...], Accumulated] = {}
+    for reading in report.of(f.LATENCY):
+        if isinstance(reading.value, Accumulated):
+            path = reading.at[:2]
+            found[path] = found.get(path, Accumulated()).plus(reading.value)
+    return found
 
 
 def _by_first(values: Values) -> dict[str, float]:

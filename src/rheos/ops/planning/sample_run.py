@@ -7,11 +7,11 @@ In three of them, the sources are slow, which shows the cost of a slot that wait
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import fsum
+from math import fsum, log
 from pathlib import Path
+from types import MappingProxyType
 from uuid import uuid4
 
 from msgspec.structs import replace as replaced
@@ -26,23 +26,30 @@ from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.state_config import Backend
 from rheos.core.site import done_for
-from rheos.ops.planning.measurement import Measurement, OperatorState, Phase
+from rheos.ops.planning.measurement import CostedChain, Measurement, OperatorState, Phase
 from rheos.ops.planning.memory import worker_memory
+from rheos.ops.planning.phase_run import (
+    SLOW_WARM_UP_S,
+    PhaseReports,
+    SampledProgram,
+    measured_phase,
+    run_phase,
+)
 from rheos.ops.planning.readings import (
     StateLifetime,
     busy_share,
+    compiled_chains,
     elapsed_s,
     heaviest_share,
     key_curves,
-    phase_of,
     source_rows,
     states_of,
     total,
     values_of,
 )
 from rheos.ops.planning.sampled_plan import SourcePace, planned_chains, planned_edges, sampled_plan
+from rheos.ops.planning.state_growth import state_after
 from rheos.runtimes.job import JobConfig
-from rheos.runtimes.job_handle import JobHandle
 
 Progress = Callable[[str], None]
 """Function that is called with a short description of the current phase."""
@@ -61,16 +68,10 @@ _CHECKPOINT_MS = 2_000
 _LEAST_CHECKPOINT_MS = 500
 _CHECKPOINTS = 2
 """Number of checkpoints in the phase that measures state."""
-_EXTRA_S = 10.0
-"""Maximum time for which this phase waits for them in addition."""
 _PROGRESS_US = 250_000
-_START_WITHIN_S = 120.0
-_POLL_S = 0.1
-_WARM_UP = 0.3
-"""Share of a phase that is not measured, while functions are compiled and caches fill."""
-_PACED_WARM_UP_S = 1.5
-"""The same time of a phase with slow sources. It has few batches, so this takes longer."""
-_LEAST_PACED_S = 3.0
+_LEAST_PACED_S = 4.0
+_MARKER_US = 50_000
+"""Time between latency markers in a phase with slow sources."""
 _STATE_PHASE = 0.3
 """Share of the sample that measures state."""
 _MIB = 2**20
@@ -90,27 +91,6 @@ class Sample:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Program:
-    """The program of a job with a number of slots."""
-
-    plan: PhysicalPlan
-    config: JobConfig
-
-
-@dataclass(frozen=True)
-class _Reports:
-    """Reports of a phase. `first` is None if the job ended before the phase was measured."""
-
-    first: MetricsReport | None
-    early: MetricsReport | None
-    """Report of a checkpoint from the middle of the phase; None with fewer than two checkpoints."""
-    late: MetricsReport | None
-    """First report of the last checkpoint; None without a checkpoint."""
-    last: MetricsReport
-    seconds: float
-
-
 def measure_sample(
     file: Path, arguments: Sequence[str], settings: Overrides, seconds: float, progress: Progress
 ) -> Sample:
@@ -126,7 +106,7 @@ def measure_sample(
     Raises:
         RheosError: The program or its sample fails, or emits too few rows. The error has its line.
     """
-    programs: dict[int, _Program] = {}
+    programs: dict[int, SampledProgram] = {}
     for slots in _SLOTS:
         programs[slots] = _program(file, arguments, settings, slots)
     job = programs[_STATE_SLOTS]
@@ -139,12 +119,20 @@ def measure_sample(
     phases: list[Phase] = []
     splits: list[dict[str, int]] = []
     busy: list[float] = []
+    compiled: set[int] = set()
     for slots, rows in cells:
         progress(f"measuring costs with {slots} slots and batches of {rows:,} rows")
-        reports = _run(_stateless(programs[slots], rows), each_s)
-        phases.append(phase_of(reports.first, reports.last, slots, rows, reports.seconds))
+        reports = run_phase(_compiled(_stateless(programs[slots], rows)), each_s)
+        phases.append(measured_phase(reports, slots, rows, reports.seconds))
         busy.append(busy_share(reports.first, reports.last, reports.seconds))
         splits.append(_splits(reports.last))
+        compiled |= compiled_chains(reports.last)
+    if compiled:
+        progress(f"measuring functions that are not compiled with {_STATE_SLOTS} slots")
+        never = _program(file, arguments, settings, _STATE_SLOTS, {"compiled": False})
+        reports = run_phase(_stateless(never, batch_rows), each_s)
+        interpreted = measured_phase(reports, _STATE_SLOTS, batch_rows, reports.seconds)
+        phases.append(replaced(interpreted, interpreted=True))
     paced: list[Phase] = []
     fixed = _fixed(splits)
     for slots, rate in _PACED if job.config.task.buffer_timeout_us is not None else ():
@@ -152,46 +140,54 @@ def measure_sample(
         lower = min(rate, full.source_rows / full.seconds * _PACED_SHARE)
         progress(f"measuring waiting with {slots} slots at {lower:,.0f} rows/s")
         slow = _paced(programs[slots], full, lower, fixed)
-        reports = _run(slow, max(each_s, _LEAST_PACED_S), warm_up_s=_PACED_WARM_UP_S)
+        reports = run_phase(slow, max(each_s, _LEAST_PACED_S), warm_up_s=SLOW_WARM_UP_S)
         if reports.first is not None and source_rows(reports.last) > source_rows(reports.first):
-            elapsed = elapsed_s(reports.first, reports.last)
-            paced.append(phase_of(reports.first, reports.last, slots, batch_rows, elapsed))
+            paced.append(
+                measured_phase(reports, slots, batch_rows, elapsed_s(reports.first, reports.last))
+            )
     progress(f"measuring state and keys with {_STATE_SLOTS} slots")
     state_s = seconds * _STATE_PHASE
-    stateful = _run(_stateful(job, state_s), state_s, _CHECKPOINTS)
+    stateful = run_phase(_stateful(job, state_s), state_s, _CHECKPOINTS)
     if min(phase.source_rows for phase in phases) < _FEW_ROWS:
         raise JobFailedError(
             f"a phase of the sample read fewer than {_FEW_ROWS:,} rows, which is too few to measure",
             hint="pass a program whose sources have more rows, or measure for longer: --sample 2m",
         )
-    measurement = _measurement(job, stateful, phases, paced, fixed)
+    chains = planned_chains(job.plan, fixed, compiled)
+    measurement = _measurement(job, chains, stateful, phases, paced)
     return Sample(measurement, tuple(_notes(stateful, busy)))
 
 
-def _program(file: Path, arguments: Sequence[str], settings: Overrides, slots: int) -> _Program:
-    forced = partial_settings.from_command({"parallelism": slots, "runtime": "continuous"})
+def _program(
+    file: Path,
+    arguments: Sequence[str],
+    settings: Overrides,
+    slots: int,
+    others: Mapping[str, object] = MappingProxyType({}),
+) -> SampledProgram:
+    forced = partial_settings.from_command({"parallelism": slots, "runtime": "continuous", **others})
     captured = captured_program(
         file, arguments, replace(settings, settings=(*settings.settings, forced))
     )
     with done_for(captured.site):
         plan = captured.environment.plan(captured.job_name)
-    return _Program(plan, captured.environment._config)
+    return SampledProgram(plan, captured.environment._config)
 
 
 # --- runs -------------------------------------------------------------------------------------------
 
 
-def _stateful(program: _Program, seconds: float) -> _Program:
+def _stateful(program: SampledProgram, seconds: float) -> SampledProgram:
     config = _sampled_config(program.config)
     interval_ms = min(max(round(seconds * 1000 / 4), _LEAST_CHECKPOINT_MS), _CHECKPOINT_MS)
     checkpoint = replace(config.checkpoint, interval_ms=interval_ms)
     plan = sampled_plan(program.plan, counts_keys=True)
-    return _Program(plan, replace(config, checkpoint=checkpoint))
+    return SampledProgram(plan, replace(config, checkpoint=checkpoint))
 
 
-def _stateless(program: _Program, batch_rows: int) -> _Program:
+def _stateless(program: SampledProgram, batch_rows: int) -> SampledProgram:
     config = _sampled_config(program.config)
-    return _Program(
+    return SampledProgram(
         sampled_plan(program.plan),
         replace(
             config,
@@ -201,7 +197,9 @@ def _stateless(program: _Program, batch_rows: int) -> _Program:
     )
 
 
-def _paced(program: _Program, full: Phase, rate: float, splits: Mapping[str, int]) -> _Program:
+def _paced(
+    program: SampledProgram, full: Phase, rate: float, splits: Mapping[str, int]
+) -> SampledProgram:
     """Return the program with slow sources. Each has the same share of the rows as at full load."""
     rows = {load.chain: load.rows for load in full.chains}
     targets = {edge.target for edge in program.plan.edges}
@@ -214,7 +212,25 @@ def _paced(program: _Program, full: Phase, rate: float, splits: Mapping[str, int
         if chain not in targets and rows[chain]
     }
     stateless = _stateless(program, program.config.task.batch_rows)
-    return replace(stateless, plan=sampled_plan(program.plan, paces=paces))
+    checkpoint = program.config.checkpoint
+    if checkpoint.interval_ms is not None:
+        # A short phase needs some, because they take memory, and delay rows.
+        checkpoint = replace(checkpoint, interval_ms=min(checkpoint.interval_ms, _CHECKPOINT_MS))
+    return SampledProgram(
+        sampled_plan(program.plan, paces=paces),
+        replace(
+            stateless.config,
+            checkpoint=checkpoint,
+            task=replace(stateless.config.task, marker_interval_us=_MARKER_US),
+        ),
+    )
+
+
+def _compiled(program: SampledProgram) -> SampledProgram:
+    """Return the program with functions that are compiled before the first row. A job that runs for
+    long has them compiled in the background, which a sample is too short for."""
+    context = replace(program.plan.context, compiles_at_once=True)
+    return replace(program, plan=replace(program.plan, context=context))
 
 
 def _sampled_config(config: JobConfig) -> JobConfig:
@@ -236,91 +252,28 @@ def _sampled_config(config: JobConfig) -> JobConfig:
     )
 
 
-def _run(program: _Program, seconds: float, checkpoints: int = 0, warm_up_s: float = 0.0) -> _Reports:
-    """Run a phase, and cancel it. A job that ends earlier is measured from its beginning.
-
-    A phase with fewer than `checkpoints` completed checkpoints lasts up to 10 s longer. Its first part
-    is not measured: a share of `seconds`, or `warm_up_s` if that is longer.
-    """
-    from rheos.runtimes.continuous.runtime import ContinuousRuntime
-
-    job = ContinuousRuntime().submit(program.plan, program.config)
-    try:
-        began_s = _wait_for_rows(job)
-        last = job.metrics()
-        first: MetricsReport | None = None
-        by_checkpoint: dict[float, MetricsReport] = {}
-        warm_s = began_s + max(seconds * _WARM_UP, warm_up_s)
-        measured_s = began_s
-        while not job.status().state.is_over:
-            now_s = time.monotonic()
-            missing = total(last, f.CHECKPOINTS) < checkpoints
-            if now_s >= began_s + seconds + (_EXTRA_S if missing else 0.0):
-                break
-            last = job.metrics()
-            if first is None and now_s >= warm_s:
-                first, measured_s = last, now_s
-            # Before a checkpoint completes, the reports of some slots are missing.
-            if completed := total(last, f.CHECKPOINTS):
-                by_checkpoint.setdefault(completed, last)
-            time.sleep(_POLL_S)
-        if job.status().state.is_over:
-            job.wait()  # Raises the error of a job that has failed.
-            first, measured_s = None, began_s
-        return _Reports(
-            first, *_middle_and_last(by_checkpoint), last, max(time.monotonic() - measured_s, _POLL_S)
-        )
-    finally:
-        job.cancel()
-
-
-def _middle_and_last(
-    by_checkpoint: Mapping[float, MetricsReport],
-) -> tuple[MetricsReport | None, MetricsReport | None]:
-    """Return the report in the middle and the last one, by the number of checkpoints. The first
-    checkpoints may be from a time when only a part of the keys had arrived."""
-    reports = [by_checkpoint[count] for count in sorted(by_checkpoint)]
-    middle = reports[(len(reports) - 1) // 2] if len(reports) > 1 else None
-    return middle, reports[-1] if reports else None
-
-
-def _wait_for_rows(job: JobHandle) -> float:
-    """Wait until the sources have emitted rows. Return the time on the monotonic clock, in s."""
-    give_up_s = time.monotonic() + _START_WITHIN_S
-    while not source_rows(job.metrics()):
-        if job.status().state.is_over:
-            job.wait()
-            break
-        if time.monotonic() > give_up_s:
-            raise JobFailedError(
-                f"the sources returned no row within {_START_WITHIN_S:.0f} s",
-                hint="check that they have rows: a sample reads what the job would read",
-            )
-        time.sleep(_POLL_S)
-    return time.monotonic()
-
-
 # --- the measurement --------------------------------------------------------------------------------
 
 
 def _measurement(
-    job: _Program,
-    stateful: _Reports,
+    job: SampledProgram,
+    chains: tuple[CostedChain, ...],
+    stateful: PhaseReports,
     phases: Sequence[Phase],
     paced: Sequence[Phase],
-    splits: dict[str, int],
 ) -> Measurement:
     config = job.config
     late = stateful.late or stateful.last
     curves = key_curves(
         stateful.last, [each for each in (stateful.early, stateful.late) if each is not None]
     )
-    states = states_of(stateful.early, late, _lifetimes(job.plan), curves)
+    lifetimes = _lifetimes(job.plan)
+    states = states_of(stateful.early, late, lifetimes, curves)
     size = fsum(state.size_bytes for state in states)
     factor = _memory_per_state_byte(stateful)
     measurement = Measurement(
         job=job.plan.name,
-        chains=planned_chains(job.plan, splits),
+        chains=chains,
         edges=planned_edges(job.plan),
         phases=tuple(phases),
         paced_phases=tuple(paced),
@@ -338,10 +291,47 @@ def _measurement(
         written_share=_written_share(stateful.last, states),
         sync_us_per_mb=_sync_us_per_mb(stateful.last, size / job.plan.parallelism),
     )
-    return replaced(measurement, worker_memory_bytes=worker_memory(measurement))
+    waiting = worker_memory(measurement, paced) if paced else 0.0
+    state_phase = measured_phase(
+        stateful, job.plan.parallelism, config.task.batch_rows, stateful.seconds
+    )
+    return replaced(
+        measurement,
+        state_phase=replaced(state_phase, parts=()),
+        state_error=_state_error(measurement, stateful.early, late, lifetimes),
+        state_rows=source_rows(late),
+        # Phases without checkpoints lack the memory for writing them.
+        worker_memory_bytes=max(worker_memory(measurement, each) for each in (phases, [state_phase])),
+        waiting_memory_bytes=waiting,
+    )
 
 
-def _memory_per_state_byte(reports: _Reports) -> float:
+def _state_error(
+    measurement: Measurement,
+    early: MetricsReport | None,
+    late: MetricsReport,
+    lifetimes: Mapping[str, StateLifetime],
+) -> float | None:
+    """Return the error of a prediction of the last report's state from an earlier report, as the
+    logarithm of its ratio to the real size; None if one of the two has no state."""
+    actual = fsum(state.size_bytes for state in measurement.states)
+    if early is None or not actual:
+        return None
+    curves = key_curves(early)
+    half = replaced(measurement, states=states_of(None, early, lifetimes, curves), key_curves=curves)
+    rows = source_rows(late)
+    expected = 0.0
+    for state, earlier in zip(measurement.states, half.states, strict=False):
+        if state.lifetime_ms is None:
+            # A rate of one row per ms: only the number of rows counts.
+            expected += state_after(half, earlier, 1000.0, round(rows))
+        elif state.entry_bytes:
+            # The size of windows depends on event time, but not that of an entry.
+            expected += state.size_bytes * earlier.entry_bytes / state.entry_bytes
+    return abs(log(expected / actual)) if expected else None
+
+
+def _memory_per_state_byte(reports: PhaseReports) -> float:
     """Return the growth of the workers' memory per byte of state, if the state grew enough to measure
     it; otherwise a usual value."""
     if reports.early is None:
@@ -392,7 +382,7 @@ def _fixed(splits: Sequence[dict[str, int]]) -> dict[str, int]:
     }
 
 
-def _notes(stateful: _Reports, busy: Sequence[float]) -> list[str]:
+def _notes(stateful: PhaseReports, busy: Sequence[float]) -> list[str]:
     notes = []
     if min(busy) < _FULL_LOAD:
         notes.append(

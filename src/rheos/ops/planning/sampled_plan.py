@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -78,9 +78,16 @@ def counted_edge(operator: str) -> int | None:
     return int(operator.removeprefix(_COUNTER)) if operator.startswith(_COUNTER) else None
 
 
-def planned_chains(plan: PhysicalPlan, splits: Mapping[str, int]) -> tuple[CostedChain, ...]:
-    """Return the chains of a job's plan. `splits` has the fixed number of splits of sources, by the id
-    of the operator."""
+def planned_chains(
+    plan: PhysicalPlan, splits: Mapping[str, int], compiled: Collection[int] = ()
+) -> tuple[CostedChain, ...]:
+    """Return the chains of a job's plan.
+
+    Args:
+        plan: The plan.
+        splits: Fixed number of splits of sources, by the id of the operator.
+        compiled: Chains that call compiled functions.
+    """
     keyed = {edge.target for edge in plan.edges if edge.exchange is Exchange.HASH}
     return tuple(
         CostedChain(
@@ -88,6 +95,7 @@ def planned_chains(plan: PhysicalPlan, splits: Mapping[str, int]) -> tuple[Coste
             operators=tuple(operator.name for operator in chain.operators),
             site=str(chain.operators[0].site),
             keyed=chain.id in keyed,
+            compiled=chain.id in compiled,
             widest=chain.widest,
             splits=splits.get(str(chain.operators[0].id)),
         )
