@@ -42,7 +42,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.connectors.lookup import Lookup, LookupContext
@@ -57,12 +56,18 @@ from rheos.core.operators.contract import (
     SplitSpec,
     StartedWork,
 )
-from rheos.core.operators.lookup_calls import Call, FoundBlock, Key, KnownRows, LookupCalls, spans
+from rheos.core.operators.lookup_calls import (
+    Call,
+    FoundBlock,
+    Key,
+    KnownRows,
+    LookupCalls,
+    Numbers,
+    spans,
+)
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.types import read_column
 from rheos.core.redaction import redacted
-
-Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -156,9 +161,7 @@ class LookupOperator(AsyncOperator):
         counts = np.zeros(len(found) + 1, np.int64)
         found_rows = pa.RecordBatch.from_pylist([], self._spec.lookup.schema)
         if found:
-            found_rows, of_keys = spans(found)
-            ends = np.array(list(of_keys), np.int64)
-            begins[:-1], counts[:-1] = ends[:, 0], ends[:, 1] - ends[:, 0]
+            found_rows, begins[:-1], counts[:-1] = spans(found)
         # The last place, -1, belongs to the rows without a key.
         begin, count = begins[places], counts[places]
         repeats = count if self._spec.how == "inner" else np.maximum(count, 1)

@@ -12,12 +12,13 @@ system is slower, and each call requests a key once.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.connectors.backoff import Backoff
@@ -28,6 +29,7 @@ from rheos.core.protocol.ports import Clock, Completion, IoExecutor
 from rheos.core.safe_strings import named_error, shown
 
 Key: TypeAlias = tuple[Any, ...]
+Numbers: TypeAlias = npt.NDArray[np.int64]
 
 _CALL_KEYS = 8192
 
@@ -242,19 +244,21 @@ class LookupCalls:
         self._again_us = now_us + wait_us
 
 
-def spans(blocks: Sequence[tuple[FoundBlock, Key]]) -> tuple[Batch, Iterator[tuple[int, int]]]:
-    """Return all rows of some keys, which are passed with their blocks, and the bounds of each."""
+def spans(blocks: Sequence[tuple[FoundBlock, Key]]) -> tuple[Batch, Numbers, Numbers]:
+    """Return all rows of some keys, which are passed with their blocks. Also return the first row and
+    the number of rows of each key."""
     by_block: dict[int, tuple[FoundBlock, list[int]]] = {}
     for place, (block, _) in enumerate(blocks):
         by_block.setdefault(id(block), (block, []))[1].append(place)
-    found: list[tuple[int, int]] = [(0, 0)] * len(blocks)
+    begins, counts = np.empty(len(blocks), np.int64), np.empty(len(blocks), np.int64)
     pieces: list[Batch] = []
-    begin = 0
+    rows = 0
     for block, places in by_block.values():
-        of_keys = [block.spans[blocks[place][1]] for place in places]
-        wanted = np.concatenate([np.arange(a, b) for a, b in of_keys])
-        pieces.append(block.rows.take(pa.array(wanted.astype(np.int64))))
-        for place, (a, b) in zip(places, of_keys, strict=True):
-            found[place] = begin, begin + b - a
-            begin += b - a
-    return pa.concat_batches(pieces), iter(found)
+        bounds = np.array([block.spans[blocks[place][1]] for place in places], np.int64)
+        sizes = bounds[:, 1] - bounds[:, 0]
+        firsts = np.cumsum(sizes) - sizes
+        wanted = np.repeat(bounds[:, 0] - firsts, sizes) + np.arange(sizes.sum())
+        pieces.append(block.rows.take(pa.array(wanted)))
+        begins[places], counts[places] = rows + firsts, sizes
+        rows += len(wanted)
+    return pa.concat_batches(pieces), begins, counts
