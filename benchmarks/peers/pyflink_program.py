@@ -33,10 +33,12 @@ def main():
     parser = options()
     parser.add_argument("--mode", choices=["process", "thread"], default="process")
     parser.add_argument("--bundle-rows", type=int, default=1_000)
+    parser.add_argument("--bundle-ms", type=int, default=1_000)
     given = parser.parse_args()
     settings = Configuration()
     settings.set_string("python.execution-mode", given.mode)
     settings.set_string("python.fn-execution.bundle.size", str(given.bundle_rows))
+    settings.set_string("python.fn-execution.bundle.time", str(given.bundle_ms))
     # A worker that keeps fewer states than there are keys asks Java for most of them, one by one.
     settings.set_string("python.state.cache-size", str(given.keys))
     env = StreamExecutionEnvironment.get_execution_environment(settings)

@@ -14,10 +14,10 @@ from benchmarks.peers.quiet_cells import Run
 
 _EACH_EVENT = "state-machine --parallelism 2"
 """The cell in which systems for Python take part."""
-_LARGE_BUNDLES = ("--bundle-rows", "100000", "--seconds", "60")
-"""For PyFlink, which writes the states of a bundle's keys one by one at the bundle's end. By default a
-bundle has 1,000 events, nearly all of other keys. A large bundle takes seconds, so the measurement is
-long."""
+_LARGE_BUNDLES = ("--bundle-rows", "100000", "--bundle-ms", "20000", "--seconds", "60")
+"""For PyFlink, which writes the states of a bundle's keys one by one at the bundle's end, and waits for
+Java each time. By default a bundle has 1,000 events or lasts a second, so nearly all of its events have
+other keys. A large bundle takes seconds, so the measurement is long."""
 
 
 @dataclass(frozen=True)
