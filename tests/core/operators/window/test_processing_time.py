@@ -310,3 +310,13 @@ def test_rows_keep_the_order_of_their_arrival_after_a_restart() -> None:
     assert "'first': 0" in aggregates[0]
     assert "'last': 1" in aggregates[0]
     assert "'values': '0,2,1'" in functions[0]
+
+
+@pytest.mark.parametrize("trigger", [None, rh.triggers.processing_time()])
+@pytest.mark.parametrize("name", ["tumbling", "session"])
+def test_no_row_is_late_by_event_time(name: str, trigger: rh.Trigger | None) -> None:
+    with Harness(program(WINDOWS[name], trigger), COLUMNS, event_time="at") as harness:
+        harness.watermark(datetime(2100, 1, 1, tzinfo=UTC))
+        harness.give({"k": "a", "v": 1, "at": datetime(2099, 1, 1, tzinfo=UTC)})
+        harness.advance("200ms")
+        assert len(harness.take("aggregates")) == 1

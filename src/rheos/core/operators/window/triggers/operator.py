@@ -146,8 +146,11 @@ class TriggeredWindowOperator(KeyedStateOperator):
         yield from self._results.flush()
 
     def _placed(self, keys: list[Any], rows: BatchRows, ts: Any, wm: Any) -> Any:
+        # By the wall clock, no window has expired before its rows arrive.
+        by_clock = self._spec.time == "processing_time"
+        passed_ms = MIN_TIMESTAMP_MS if by_clock else self._window.watermark_ms
         try:
-            return self._assigning.place(rows, ts, wm, self._window.watermark_ms)
+            return self._assigning.place(rows, ts, wm, passed_ms)
         except UserRaised as error:
             if not isinstance(self._assigning, UserAssignment):
                 raise
