@@ -149,7 +149,9 @@ def handed_over(program: CheckedProgram, seed: int) -> None:
 
 
 @pytest.mark.parametrize("program", PREPARED, ids=lambda p: p.name)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 6))]
+)
 def test_an_attempt_continues_from_its_checkpoint_whatever_was_restored_ahead(
     program: CheckedProgram, seed: int
 ) -> None:
