@@ -321,7 +321,11 @@ def _state_error(
     half = replaced(measurement, states=states_of(None, early, lifetimes, curves), key_curves=curves)
     rows = source_rows(late)
     expected = 0.0
-    for state, earlier in zip(measurement.states, half.states, strict=False):
+    before = {(each.operator, each.chain): each for each in half.states}
+    for state in measurement.states:
+        earlier = before.get((state.operator, state.chain))
+        if earlier is None:
+            return None
         if state.lifetime_ms is None:
             # A rate of one row per ms: only the number of rows counts.
             expected += state_after(half, earlier, 1000.0, round(rows))
