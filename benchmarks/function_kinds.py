@@ -3,9 +3,9 @@
 The bare loop converts Arrow columns to records, calls the function, and converts the results to
 columns. It keeps state, groups rows by window and matches patterns as one writes it by hand, for this
 function alone. It handles no late rows, checkpoints or errors. Each operator runs interpreted and, if
-its functions can be compiled, compiled. In each round, the forms process the same batches one after the
-other. The table has the processor time per record in ns, and the ratio of each form to the bare loop in
-the same round.
+its functions can be compiled, compiled. Each kind has a process of its own. In each round, the forms
+process the same batches one after the other. The table has the processor time per record in ns, and the
+ratio of each form to the bare loop in the same round.
 
 usage: python -m benchmarks.function_kinds [--rounds N] [--batches N] [KIND ...]
 """
@@ -19,8 +19,10 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import count
+from multiprocessing import get_context
 from typing import Any, cast
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")  # As in a worker.
@@ -405,6 +407,36 @@ def timed(process: Callable[[Batch], object]) -> Callable[[Batch], object]:
     return passed
 
 
+def measured(name: str, rounds: int, batches: int) -> str:
+    """Return the row of the table for a kind. Called in a process of its own."""
+    given = inputs()
+    gc.freeze()
+    gc.set_threshold(500_000, 10, 10)  # As the worker does.
+    kind = KINDS[name]
+    compiles = operator(kind, compiled=True)
+    passed = consumed_in_time if kind.has_time else consumed
+    forms: dict[str, Callable[[Batch], object]] = {
+        "bare": kind.bare(),
+        "interpreted": passed(operator(kind, compiled=False)),
+        "compiled": passed(compiles),
+    }
+    if kind.has_time:
+        forms = {form: timed(process) for form, process in forms.items()}
+    # The compiled form takes over after these rows.
+    spent_ns(forms["compiled"], given, ENOUGH_ROWS // ROWS + 3)
+    if not compiles.ctx.counters.get("compiled_rows"):
+        del forms["compiled"]
+    times: defaultdict[str, list[float]] = defaultdict(list)
+    for _ in range(rounds):
+        for form, process in forms.items():
+            times[form].append(spent_ns(process, given, batches))
+    shown = [cell(times["bare"], "{:.0f}".format)]
+    for form in ("interpreted", "compiled"):
+        pairs = list(zip(times[form], times["bare"], strict=False))
+        shown += [cell(times[form], "{:.0f}".format), ratio_cell(pairs)]
+    return f"| {name} | {' | '.join(shown)} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
@@ -413,35 +445,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
     parser.add_argument("--batches", type=int, default=8)
     asked = parser.parse_args()
-    given = inputs()
-    gc.freeze()
-    gc.set_threshold(500_000, 10, 10)  # As the worker does.
     print("| function | bare loop, ns | interpreted, ns | ratio | compiled, ns | ratio |")
-    print("|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|", flush=True)
     for name in asked.kinds or KINDS:
-        kind = KINDS[name]
-        compiles = operator(kind, compiled=True)
-        passed = consumed_in_time if kind.has_time else consumed
-        forms: dict[str, Callable[[Batch], object]] = {
-            "bare": kind.bare(),
-            "interpreted": passed(operator(kind, compiled=False)),
-            "compiled": passed(compiles),
-        }
-        if kind.has_time:
-            forms = {form: timed(process) for form, process in forms.items()}
-        # The compiled form takes over after these rows.
-        spent_ns(forms["compiled"], given, ENOUGH_ROWS // ROWS + 3)
-        if not compiles.ctx.counters.get("compiled_rows"):
-            del forms["compiled"]
-        times: defaultdict[str, list[float]] = defaultdict(list)
-        for _ in range(asked.rounds):
-            for form, process in forms.items():
-                times[form].append(spent_ns(process, given, asked.batches))
-        shown = [cell(times["bare"], "{:.0f}".format)]
-        for form in ("interpreted", "compiled"):
-            pairs = list(zip(times[form], times["bare"], strict=False))
-            shown += [cell(times[form], "{:.0f}".format), ratio_cell(pairs)]
-        print(f"| {name} | {' | '.join(shown)} |", flush=True)
+        # Memory that another kind has used would make the bare loop slower.
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            print(process.submit(measured, name, asked.rounds, asked.batches).result(), flush=True)
 
 
 if __name__ == "__main__":
