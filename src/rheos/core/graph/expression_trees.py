@@ -151,25 +151,25 @@ def typed_parts(tree: Tree, frame: pl.LazyFrame) -> Iterator[tuple[Tree, pl.Lazy
 
     Elements of a list are the column "" of a separate frame. Fields are read from their struct.
     """
-    yield tree, frame
-    match tree:
-        case {"Literal": _}:
-            return
-        case {"Eval": {"expr": outer, "evaluation": inner}}:
-            yield from typed_parts(outer, frame)
-            lists = types_of(outer, frame)
-            kind = getattr(lists[0], "inner", None) if lists else None
-            yield from typed_parts(elements_named(inner), pl.LazyFrame(schema={"": kind or pl.Null()}))
-        case {"StructEval": {"expr": outer, "evaluation": inner}}:
-            yield from typed_parts(outer, frame)
-            for each in inner:
-                yield from typed_parts(fields_taken(each, outer), frame)
-        case dict():
-            for branch in tree.values():
-                yield from typed_parts(branch, frame)
-        case list():
-            for branch in tree:
-                yield from typed_parts(branch, frame)
+    waiting = [(tree, frame)]
+    while waiting:
+        part, columns = waiting.pop()
+        yield part, columns
+        match part:
+            case {"Literal": _}:
+                continue
+            case {"Eval": {"expr": outer, "evaluation": inner}}:
+                lists = types_of(outer, columns)
+                kind = getattr(lists[0], "inner", None) if lists else None
+                elements = pl.LazyFrame(schema={"": kind or pl.Null()})
+                waiting += [(elements_named(inner), elements), (outer, columns)]
+            case {"StructEval": {"expr": outer, "evaluation": inner}}:
+                waiting += [(fields_taken(each, outer), columns) for each in reversed(inner)]
+                waiting.append((outer, columns))
+            case dict():
+                waiting += [(branch, columns) for branch in reversed(part.values())]
+            case list():
+                waiting += [(branch, columns) for branch in reversed(part)]
 
 
 def types_of(tree: Tree, frame: pl.LazyFrame) -> list[pl.DataType]:
