@@ -49,7 +49,7 @@ def looked_up(
         cache_keys,
         duration_ms(retry_for),
     )
-    lookup.validate(spec.keys(schema))
+    lookup.validate(spec.lookup_keys(schema))
     new = [lookup.schema.field(old).with_name(name) for name, old in spec.columns]
     return spec, pa.schema([*schema, *(f if how == "inner" else f.with_nullable(True) for f in new)])
 

@@ -30,8 +30,10 @@ from rheos.ops.debugging.incident import (
     smallest,
 )
 from rheos.ops.debugging.program_part import KeyPart
+from rheos.ops.debugging.recorded_lookups import UsedAnswers
 from rheos.ops.debugging.sink_path import SinkPath
 from rheos.ops.forks.job_program import working_as
+from rheos.testing.incident_lookups import answer_lines
 from rheos.testing.incident_pseudonyms import anonymous
 from rheos.testing.incident_timeline import IncidentTimeline, start_of
 from rheos.testing.incidents import encoded_state
@@ -239,6 +241,8 @@ def _arguments(
     if state:
         yield f"state={{\n{''.join(_state_lines(state))}        }}"
         yield f"groups={groups}"
+    if used := part.lookup_answers:
+        yield f"lookups={{\n{''.join(_lookup_lines(used, start))}        }}"
     if isinstance(incident.symptom, EmittedRow):
         row = GivenRow(dict(incident.symptom.row), incident.symptom.output)
         unwanted = f"unwanted=[{_quoted(notation.output_row(row))}]"
@@ -289,6 +293,14 @@ def _state_lines(state: Mapping[str, Sequence[pa.Table]]) -> Iterator[str]:
         for text in encoded_state(tables):
             parts = [repr(text[at : at + _LINE_CHARS]) for at in range(0, len(text), _LINE_CHARS)]
             yield "".join(f"                {part}\n" for part in parts)[:-1] + ",\n"
+        yield "            ],\n"
+
+
+def _lookup_lines(used: Sequence[UsedAnswers], start: datetime) -> Iterator[str]:
+    for planned, answers in used:
+        yield f"            {_quoted(planned.id)}: [\n"
+        for line in answer_lines(planned, answers, start):
+            yield f"                {_quoted(line)},\n"
         yield "            ],\n"
 
 

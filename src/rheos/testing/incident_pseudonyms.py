@@ -39,6 +39,16 @@ def anonymous(
             operator=planned.name,
             hint="begin at an earlier checkpoint, before the first row of the key: --from",
         )
+    list(incident.run())  # The part has the answers that its last run has used.
+    if incident.part.lookup_answers:
+        lookup = incident.part.lookup_answers[0].planned
+        raise ConfigurationError(
+            "the answers of this lookup cannot be anonymised",
+            site=lookup.site,
+            operator=lookup.name,
+            hint="make the test of one operator downstream of it: rheos debug JOB --key KEY "
+            "--operator OP --anonymise --as-test FILE",
+        )
     inputs = incident.part.inputs
     columns = list(dict.fromkeys(name for each in inputs for name in _values_of(each.schema)))
     if unknown := sorted(set(keep) - set(columns)):

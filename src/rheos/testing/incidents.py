@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from rheos.core.errors import ProgramError
 from rheos.core.formats.arrow_bytes import table_bytes, table_of
+from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.moments import parsed_moment
 from rheos.core.site import call_site, located
@@ -23,9 +24,11 @@ from rheos.ops.debugging.call_watcher import GivenRow
 from rheos.ops.debugging.debugged_key import chosen
 from rheos.ops.debugging.incident import DeliveryResult, EmittedRow, Incident
 from rheos.ops.debugging.program_part import KeyPart, ProgramPart
+from rheos.ops.debugging.recorded_lookups import RecordedLookups
 from rheos.ops.debugging.replica import KeyBeginning
 from rheos.ops.debugging.sink_path import SinkPath
 from rheos.ops.forks.job_program import planned, sink_of, working_as
+from rheos.testing.incident_lookups import answers_of
 from rheos.testing.incident_timeline import IncidentTimeline
 
 _JOB = JobId("incident")
@@ -43,6 +46,7 @@ def check_incident(
     clock: str | None = None,
     state: Mapping[str, Sequence[str]] | None = None,
     groups: int | None = None,
+    lookups: Mapping[str, Sequence[str]] | None = None,
     unwanted: Sequence[str] = (),
     wanted: Sequence[str] = (),
     arguments: Sequence[str] = (),
@@ -76,6 +80,8 @@ def check_incident(
         clock: wall-clock time that functions see; `start` by default.
         state: state of the key at the beginning, as `encoded_state` returns it.
         groups: number of key groups of that state; those of the program by default.
+        lookups: answers of each lookup upstream of the sink, by the id of its operator, in the notation
+            of the module `rheos.testing.incident_lookups`.
         unwanted: rows that the operator must not emit, or that must not arrive at the sink.
         wanted: rows that the operator must emit, or that must arrive at the sink.
         arguments: command-line arguments of the program.
@@ -109,7 +115,8 @@ def check_incident(
         clock_ms = round((begin if clock is None else _moment(clock)).timestamp() * 1000)
         part: ProgramPart
         if sink is not None:
-            part = SinkPath(plan, sink_of(plan, sink, "the program"), clock_ms)
+            record = _recorded_lookups(plan, lookups or {}, begin)
+            part = SinkPath(plan, sink_of(plan, sink, "the program"), clock_ms, record)
         else:
             tables = {name: [_decoded(each) for each in of] for name, of in (state or {}).items()}
             begins = KeyBeginning(_JOB, groups or plan.max_parallelism, clock_ms, tables)
@@ -136,6 +143,22 @@ def check_incident(
     if faults:
         what = f"{part.planned.site}: {part.label} " + " and ".join(faults)
         raise AssertionError("\n".join([what, "", "as it ran:", *_ran(notation, incident, given)]))
+
+
+def _recorded_lookups(
+    plan: PhysicalPlan, lookups: Mapping[str, Sequence[str]], start: datetime
+) -> RecordedLookups:
+    operators = {str(planned.id): planned for planned in plan.operators()}
+    if unknown := sorted(lookups.keys() - operators.keys()):
+        raise ProgramError(
+            f"the program has no operator {unknown[0]!r}", hint="name the id of a lookup in `lookups=`"
+        )
+    return RecordedLookups(
+        {
+            operators[name].id: answers_of(operators[name], lines, start)
+            for name, lines in lookups.items()
+        }
+    )
 
 
 def encoded_state(tables: Sequence[pa.Table]) -> list[str]:

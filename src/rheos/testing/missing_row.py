@@ -32,8 +32,8 @@ def incident_of_missing_row(question: WhyQuestion) -> RecordedIncident:
 
     Raises:
         ConfigurationError: The row is incomplete, or arrives; no row of the input or more than 1000
-            may lead to it; or an operator on the path needs an outside system. The errors of `why` are
-            raised, too.
+            may lead to it; or an operator on the path, other than a lookup, needs an outside system.
+            The errors of `why` are raised, too.
     """
     replay = sink_replay(question)
     with working_as(replay.started):

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -33,7 +34,7 @@ from rheos.core.errors import ProgramError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.watermark import Watermark
 from rheos.core.known_names import names_hint
-from rheos.core.operators.contract import Operator, OutputType, StartedWork
+from rheos.core.operators.contract import Operator, OutputType
 from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, PlannedOperator
 from rheos.core.protocol.durations import Duration, duration_ms
@@ -49,6 +50,7 @@ from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.fed_source import FedSource
 from rheos.runtimes.simulated.io import InstantIo
 from rheos.runtimes.simulated.store import MemoryStore
+from rheos.runtimes.simulated.waiting import wait_for_calls
 from rheos.testing.harness import whole_rows_plan
 from rheos.testing.notation import distance_ms
 from rheos.testing.outputs import OUT, named_outputs
@@ -64,8 +66,6 @@ START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 _JOB = JobId("harness")
 _MAX_PARALLELISM = 16
 _BATCH_ROWS = 1000
-_MOST_RETRIES = 10_000
-_WAIT_US = 1000
 
 
 class Harness:
@@ -347,7 +347,7 @@ class Harness:
             attempt=Attempt(self._attempt),
             clock=self._clock,
             make_tree=lambda chain, outputs: OperatorTree(
-                chain, self._operator, outputs, wait_for=self._wait_for
+                chain, self._operator, outputs, wait_for=partial(wait_for_calls, clock=self._clock)
             ),
             batch_rows=_BATCH_ROWS,
         )
@@ -360,14 +360,6 @@ class Harness:
             return planned.spec.operator(ctx)
         fed = self._fed[planned.name] = FedSource(ctx, planned.spec)
         return fed
-
-    def _wait_for(self, begun: StartedWork) -> None:
-        """Wait until calls to outside systems end, advancing the clock for retries."""
-        for _ in range(_MOST_RETRIES):
-            if begun.ready():
-                return
-            self._clock.advance(begun.wake_after_us() or _WAIT_US)
-        raise ProgramError("an asynchronous call does not end", hint="set a timeout")
 
     def _checkpoint(self) -> CheckpointCompleted:
         self._checkpoints += 1

@@ -189,7 +189,8 @@ def incident_of_row(
 
     Raises:
         ConfigurationError: No row matches, or state of every checkpoint has contributed to it; or an
-            operator on its path needs an outside system. The errors of `why` are raised, too.
+            operator on its path, other than a lookup, needs an outside system. The errors of `why` are
+            raised, too.
     """
     dependent: TracedAnswer | None = None
     for answer in traced_answers(question):

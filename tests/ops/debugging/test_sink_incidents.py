@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from random import Random
@@ -18,6 +19,8 @@ from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.protocol.shown_rows import row_values
 from rheos.ops.debugging.deliveries import Rows
 from rheos.ops.debugging.incident import EmittedRow
+from rheos.ops.debugging.recorded_lookups import RecordedLookups
+from rheos.ops.debugging.sink_path import SinkPath
 from rheos.ops.lineage.why_query import WhyQuestion, sink_replay
 from rheos.testing import check_incident
 from rheos.testing.incident_file import IncidentTest, incident_test
@@ -26,10 +29,14 @@ from rheos.testing.recorded_incident import incident_of_row
 from tests.ops.debugging.jobs import run_job
 
 PROGRAM = '''
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 import rheos as rh
+from rheos.core.connectors.lookup import Found, Lookup, LookupClient
 
 
 @dataclass
@@ -71,6 +78,24 @@ class Slow(rh.AsyncFunction):
         return {"twice": 2 * order.amount}
 
 
+class People(Lookup):
+    keys = ("user",)
+    schema = pa.schema([("city", pa.string()), ("since", pa.int64())])
+
+    def open(self, ctx):
+        return PeopleClient()
+
+
+class PeopleClient(LookupClient):
+    def fetch(self, keys):
+        with open("people.json") as file:
+            people = json.load(file)
+        users = keys.column("user").to_pylist()
+        found = [(at, row) for at, user in enumerate(users) for row in people[user]]
+        rows = pa.RecordBatch.from_pylist([row for _, row in found], People.schema)
+        return Found(rows, pa.array([at for at, _ in found], pa.int32()))
+
+
 def out(stream: rh.DataStream, name: str) -> None:
     stream.sink_to(rh.print_sink(), name=name, uid=name)
 
@@ -108,9 +133,13 @@ out(env.sql("""
 """), "renamed")
 stamped = orders.with_event_time(rh.Watermark.bounded_out_of_orderness("3ms", on="at", unit="ms"))
 out(stamped.key_by("user").window(rh.Tumbling("40ms")).aggregate(n=rh.agg.count()), "stamped")
+located = orders.lookup(People(), on="user", how="inner")
+located = located.with_columns(city=rh.col("city").fill_null("none"))
+out(located.key_by("city").running(total=rh.agg.sum("amount"), since=rh.agg.max("since")), "located")
 out(orders.map_async(Slow(), timeout="1m", returns={"twice": int}), "asked")
 env.execute("orders")
 '''
+PEOPLE = {"a": [{"city": "Rome > Via", "since": 7}, {"city": None, "since": 8}], "b": []}
 KINDS = ("window", "timer", "running", "join", "sql", "pattern", "stamped")
 
 
@@ -131,6 +160,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             for n in range(24)
             if n % 3
         ]
+        Path("people.json").write_text(json.dumps(PEOPLE))
         for name, rows in (("orders", orders), ("payments", payments)):
             Path(name).mkdir()
             Path(f"{name}/1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -371,3 +401,46 @@ def test_paths_to_outside_systems_are_refused() -> None:
     assert raised.value.operator is not None
     with pytest.raises(ProgramError, match="one operator or the path to one sink"):
         check_incident("job.py", timeline="", start="2026-01-01")
+
+
+@contextlib.contextmanager
+def outage() -> Iterator[None]:
+    """Let the outside system be away."""
+    Path("people.json").rename("away.json")
+    try:
+        yield
+    finally:
+        Path("away.json").rename("people.json")
+
+
+@pytest.mark.usefixtures("job")
+def test_the_test_of_a_row_has_the_answers_of_lookups() -> None:
+    file = Path("tests/test_incident.py")
+    recorded = incident_of_row(question("located", {"city": "Rome > Via"}, from_start=True))
+    test = incident_test(recorded, file)
+    lines = test.text.splitlines()
+    answers = [line for line in lines if '"a > ' in line]
+    assert [each.strip() for each in answers] == ['"a > \\"Rome > Via\\",7",', '"a > null,8",']
+    with outage():
+        with pytest.raises(AssertionError, match="sink 'located' receives"):
+            run_test(test)
+        mended = [line.replace(",7", ",6") if line in answers else line for line in lines]
+        run_test(with_text(test, mended))
+        with pytest.raises(ProgramError, match=r"no answer of this lookup for {'user': 'a'}"):
+            run_test(with_text(test, [line for line in lines if line not in answers]))
+        assert isinstance(recorded.incident.part, SinkPath)
+        without = replace(recorded.incident.part, lookups=RecordedLookups())
+        with pytest.raises(ConfigurationError, match="does not answer: FileNotFoundError"):
+            replace(recorded.incident, part=without).shows()
+    with pytest.raises(ConfigurationError, match="answers of this lookup cannot be anonymised"):
+        incident_test(recorded, file, pseudonyms=True)
+
+
+@pytest.mark.usefixtures("job")
+def test_the_test_of_a_missing_row_has_the_answers_of_lookups() -> None:
+    [first, *_] = rows_of("located", "job.py")
+    recorded = incident_of_missing_row(question("located", {**first, "since": 99}, from_start=True))
+    test = incident_test(recorded, Path("tests/test_incident.py"))
+    with outage(), pytest.raises(AssertionError, match="sink 'located' does not receive"):
+        run_test(test)
+    assert "lookups={" in test.text

@@ -41,6 +41,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 import polars as pl
 import pyarrow as pa
 
+from rheos.core.connectors.lookup import Lookup
 from rheos.core.errors import RheosError, Site
 from rheos.core.graph.job_context import JobContext
 from rheos.core.graph.nodes import MAIN, Spec, StreamType
@@ -425,6 +426,16 @@ class OperatorSpec(Spec):
         """Return the form of each Python function that could be compiled, by its name: "compiled", or
         "interpreted: " and the reason."""
         return {}
+
+    def lookup_keys(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns by which `looks_up` is queried, for a stream of that schema. Called only
+        if `looks_up` returns an external system."""
+        raise NotImplementedError
+
+    def with_lookup(self, lookup: Lookup) -> OperatorSpec:
+        """Return the same operator with another external system, which has the same columns. Called
+        as `lookup_keys`."""
+        raise NotImplementedError
 
     def differs_elsewhere(self) -> Sequence[str]:
         """Return the reasons why a fork, which runs later and elsewhere, may produce other output.

@@ -38,7 +38,7 @@ check_example(
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -93,11 +93,13 @@ class LookupSpec(SplitSpec):
     def looks_up(self) -> Lookup:
         return self.lookup
 
+    def with_lookup(self, lookup: Lookup) -> LookupSpec:
+        return replace(self, lookup=lookup)
+
     def operator(self, ctx: OperatorContext) -> Operator:
         return LookupOperator(ctx, self)
 
-    def keys(self, schema: pa.Schema) -> pa.Schema:
-        """Return the columns by which the lookup is queried, for a stream of that schema."""
+    def lookup_keys(self, schema: pa.Schema) -> pa.Schema:
         names = zip(self.lookup.keys, self.on, strict=True)
         return pa.schema([schema.field(on).with_name(key).with_nullable(False) for key, on in names])
 
@@ -119,7 +121,7 @@ class LookupOperator(AsyncOperator):
 
     def open(self, restored: Restored) -> None:
         ctx, spec = self.ctx, self._spec
-        keys = spec.keys(ctx.ports[0].schema)
+        keys = spec.lookup_keys(ctx.ports[0].schema)
         self._calls = LookupCalls(
             spec.lookup.open(LookupContext(ctx.name, ctx.subtask, keys, ctx.clock)),
             spec.lookup.schema,

@@ -17,6 +17,7 @@ from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.elements import visible
 from rheos.ops.debugging.debugged_key import KeyOfOperator
 from rheos.ops.debugging.deliveries import Delivery, deliver
+from rheos.ops.debugging.recorded_lookups import UsedAnswers
 from rheos.ops.debugging.replica import KeyBeginning, Replica
 
 Deliver: TypeAlias = Callable[[Delivery], Iterator[Out]]
@@ -73,6 +74,11 @@ class ProgramPart(ABC):
     def has_state(self) -> bool:
         """Whether the part begins with state."""
         return False
+
+    @property
+    def lookup_answers(self) -> Sequence[UsedAnswers]:
+        """Answers of lookups that the last run has used."""
+        return ()
 
     def stateless(self) -> ProgramPart:
         """Return the same part, which begins without state."""

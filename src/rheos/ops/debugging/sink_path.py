@@ -10,8 +10,8 @@ import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import ClassVar, assert_never
 
 import pyarrow as pa
@@ -30,10 +30,12 @@ from rheos.core.task.tree import OperatorTree
 from rheos.ops.debugging.deliveries import Delivery, Rows, WatermarkAdvance, without_rows
 from rheos.ops.debugging.key_filter import ahead_of
 from rheos.ops.debugging.program_part import Deliver, PartInput, ProgramPart
+from rheos.ops.debugging.recorded_lookups import RecordedLookups, UsedAnswers
 from rheos.runtimes.host.scratch import folder_of
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.fed_source import FedSource
 from rheos.runtimes.simulated.io import InstantIo
+from rheos.runtimes.simulated.waiting import wait_for_calls
 
 _JOB = JobId("incident")
 _BATCH_ROWS = 1024
@@ -48,6 +50,8 @@ class SinkPath(ProgramPart):
     sink: PlannedOperator
     clock_ms: int
     """Wall-clock time that functions see."""
+    lookups: RecordedLookups = field(default_factory=RecordedLookups, compare=False)
+    """Answers of the lookups upstream of the sink."""
 
     @property
     def planned(self) -> PlannedOperator:
@@ -66,11 +70,12 @@ class SinkPath(ProgramPart):
         """Operators upstream of the sink.
 
         Raises:
-            ConfigurationError: One of them queries an outside system.
+            ConfigurationError: One of them queries an outside system, and is not a lookup.
         """
         found = frozenset(ahead_of(self.plan, self.sink))
         for each in self.plan.operators():
-            if each.id in found and ASKS_OUTSIDE in each.spec.differs_elsewhere():
+            is_outside = ASKS_OUTSIDE in each.spec.differs_elsewhere() and each.spec.looks_up is None
+            if each.id in found and is_outside:
                 raise ConfigurationError(
                     "the test would need the outside system that this operator queries",
                     site=each.site,
@@ -101,8 +106,14 @@ class SinkPath(ProgramPart):
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Deliver]:
+        self.lookups.begin_run()
         with contextlib.closing(_PathRun(self)) as run:
             yield run.deliver
+        self.lookups.check_run()
+
+    @property
+    def lookup_answers(self) -> Sequence[UsedAnswers]:
+        return self.lookups.used()
 
 
 def _names(sources: Sequence[str]) -> list[str]:
@@ -141,7 +152,9 @@ class _PathRun:
             plan,
             attempt=Attempt(1),
             clock=clock,
-            make_tree=lambda chain, outputs: OperatorTree(chain, self._make_operator, outputs),
+            make_tree=lambda chain, outputs: OperatorTree(
+                chain, self._make_operator, outputs, wait_for=partial(wait_for_calls, clock=clock)
+            ),
             batch_rows=_BATCH_ROWS,
         )
         try:
@@ -198,6 +211,8 @@ def _path_plan(path: SinkPath, taken: list[Batch]) -> PhysicalPlan:
             return replace(planned, spec=_TakingSpec(taken))
         if planned.id not in upstream or isinstance(spec, SourceSpec):
             return replace(planned, spec=without_rows(spec))
+        if spec.looks_up is not None:
+            return replace(planned, spec=spec.with_lookup(path.lookups.lookup_of(planned)))
         return replace(planned, spec=spec.interpreted())
 
     chains = [replace(c, operators=tuple(map(changed, c.operators))) for c in path.plan.chains]
