@@ -265,9 +265,13 @@ def co_grouped(
     return spec, StreamType(declared.schema, True, declared.record)
 
 
+def _in_event_time(windows: WindowsOfKeys) -> bool:
+    return windows.in_columns and windows.time == "event_time"
+
+
 def checked_window(window: Any, method: str) -> Window:
     """Check that a window is of a kind in event time, and return it."""
-    if not isinstance(window, Window) or not WindowsOfKeys(window).in_columns:
+    if not isinstance(window, Window) or not _in_event_time(WindowsOfKeys(window)):
         raise ProgramError(
             f"{method}() takes windows in event time, not {window!r}",
             hint=f'write .{method}(other, rh.Tumbling("1m"), ...), rh.Sliding(...), rh.Cumulating(...) '
