@@ -61,6 +61,7 @@ LATE = rh.Watermark.bounded_out_of_orderness("5s", on="at")
         ([lambda rows: rows.filter(pl.col("ms") > 3).select("page")], None, ["page", "ms"]),
         ([lambda rows: rows.select("page")], LATE, ["page", "at"]),
         ([lambda rows: rows.select(n=pl.lit(1))], None, ["page"]),
+        ([lambda rows: rows.select(pl.col("page").alias("ms"))], None, ["page"]),
         (
             [lambda rows: rows.select("page"), lambda rows: rows.select("agent")],
             None,

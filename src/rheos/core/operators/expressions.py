@@ -75,9 +75,8 @@ class ExpressionSpec(RowSpec):
         if self.op == "filter":
             return downstream | columns_read(self.exprs, columns.names)
         computed = [expr for expr in self.exprs if not expr.meta.is_column()]
-        if self.op == "with_columns":
-            downstream -= _replaced(computed, columns)
-        return columns_read(computed, columns.names) | downstream.intersection(columns.names)
+        passed_on = downstream.intersection(columns.names) - _replaced(computed, columns)
+        return columns_read(computed, columns.names) | passed_on
 
     def narrowed(self, tag: str, columns: pa.Schema, gone: frozenset[str]) -> pa.Schema:
         computed = [expr for expr in self.exprs if not expr.meta.is_column()]
