@@ -2,8 +2,8 @@
 
 Polars receives only the columns that expressions read, and returns only computed columns. All other
 columns, and fields of structs, stay the same Arrow arrays. For a filter, Polars computes a mask and
-Arrow drops the rows. Computed columns are cast to the declared type. For Polars' large strings only the
-offsets are rewritten.
+Arrow drops the rows. Arrow computes simple masks, too (`arrow_expressions`). Computed columns are cast
+to the declared type. For Polars' large strings only the offsets are rewritten.
 
 ```python
 schema = pa.schema([("item", pa.string()), ("price", pa.int64())])
@@ -29,11 +29,11 @@ from typing import ClassVar, Literal
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rheos.core.graph.expression_trees import FAILURES, spell_expression, tree_of
 from rheos.core.graph.nodes import MAIN, Spec
 from rheos.core.graph.types import columns_read, without
+from rheos.core.operators.arrow_expressions import Mask, arrow_mask, column_path, read_path
 from rheos.core.operators.contract import Needed, Operator, OperatorContext, Out, RowSpec
 from rheos.core.operators.origins import OneRow, Origin, SameRow
 from rheos.core.operators.row_expressions import EVALUATION_FAILURES, RowExpressions
@@ -123,9 +123,11 @@ class ExpressionOperator(Operator):
         # A filter has one mask. A plain column of a select, or a plain field of a struct, is passed on
         # as the same array, renamed or not.
         computed: tuple[pl.Expr, ...] = spec.exprs
+        self._mask: Mask | None = None
         self._named: dict[str, tuple[str, ...]] = {}
         if spec.op == "filter":
             computed = (reduce(and_, spec.exprs),)
+            self._mask = arrow_mask(computed[0], visible(ctx.ports[0].schema))
         else:
             paths = [_path(expr, ctx.ports[0].schema, self._schema) for expr in spec.exprs]
             named = zip(spec.exprs, paths, strict=True)
@@ -147,11 +149,13 @@ class ExpressionOperator(Operator):
             yield Out(result)
 
     def _evaluate(self, batch: Batch) -> Batch | None:
-        computed = self._computed.values(batch)
+        computed = self._computed.values(batch) if self._mask is None else []
         if self._schema is None:
             return None
         if self._op == "filter":
-            kept = arrow_column(computed[0])
+            kept = arrow_column(computed[0]) if self._mask is None else self._mask(batch)
+            if not kept.true_count:
+                return None
             if batch.num_columns > len(self._schema):
                 # Drop hidden columns that no operator downstream reads.
                 batch = batch.select(self._schema.names)
@@ -160,7 +164,7 @@ class ExpressionOperator(Operator):
         arrays = [
             _arrow(by_name[field.name], field.type)
             if field.name in by_name
-            else _fitted(_read_path(batch, self._named.get(field.name, (field.name,))), field.type)
+            else _fitted(read_path(batch, self._named.get(field.name, (field.name,))), field.type)
             for field in self._schema
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -177,31 +181,11 @@ def _path(expr: pl.Expr, columns: pa.Schema, output: pa.Schema | None) -> tuple[
     plain = expr.meta.undo_aliases()
     if plain.meta.is_column():
         return (plain.meta.root_names()[0],)
-    fields, tree = [], tree_of(plain)
-    while True:
-        match tree:
-            case {
-                "Function": {"input": [inner], "function": {"StructExpr": {"FieldByName": str(name)}}}
-            }:
-                fields.append(name)
-                tree = inner
-            case {"Column": str(column)} if output is not None and column in columns.names:
-                break
-            case _:
-                return None
-    name, kind = expr.meta.output_name(), columns.field(column).type
-    for field in reversed(fields):
-        if not pa.types.is_struct(kind) or kind.get_field_index(field) < 0:
-            return None
-        kind = kind.field(field).type
-    if name in output.names and output.field(name).type != kind:
+    path = column_path(tree_of(plain), columns)
+    if output is None or path is None:
         return None
-    return (column, *reversed(fields))
-
-
-def _read_path(batch: Batch, path: Sequence[str]) -> pa.Array:
-    column = batch.column(path[0])
-    return column if len(path) == 1 else pc.struct_field(column, path[1:])
+    name = expr.meta.output_name()
+    return None if name in output.names and output.field(name).type != path.type else path.names
 
 
 def _arrow(series: pl.Series, kind: pa.DataType) -> pa.Array:
