@@ -10,6 +10,7 @@ ENGINE_COUNTERS = frozenset(
             "cache_hits",
             "commits_failed",
             "compiled_rows",
+            "compiled_slower",
             "connect_failures",
             "connections",
             "connections_evicted",

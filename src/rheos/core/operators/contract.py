@@ -45,6 +45,7 @@ from rheos.core.connectors.lookup import Lookup
 from rheos.core.errors import RheosError, Site
 from rheos.core.graph.job_context import JobContext
 from rheos.core.graph.nodes import MAIN, Spec, StreamType
+from rheos.core.operators.form_costs import OwnTime
 from rheos.core.operators.origins import OneRow, Origin, RowsOfKey
 from rheos.core.operators.prepared_state import PreparedState
 from rheos.core.protocol.accumulators import Accumulated
@@ -141,6 +142,10 @@ class OperatorContext:
     leads: bool = True
     """Whether this is the first subtask. It emits rows that every subtask has, but the output only
     once, such as late rows of a broadcast port."""
+    processor_ns: Callable[[], int] | None = None
+    """Reads the processor time of the calling thread in ns. None if the host does not measure it."""
+    own_time: OwnTime | None = None
+    """Processor time of the operator's calls. The host measures it if the operator sets this."""
     compiled_errors: list[RheosError] = field(default_factory=list)
     """Errors of compiled calls that Python repeated; at most one for each function of the operator."""
     limits: list[KeyLimit] = field(default_factory=list)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from rheos.core.checkpoint.names import safe_name
@@ -40,6 +40,8 @@ class OperatorContexts:
     """Number among the operator's tasks, if it differs from `subtask`."""
     prepared: Mapping[OperatorId, PreparedState] = field(default_factory=dict)
     """State of operators that was restored ahead."""
+    processor_ns: Callable[[], int] | None = None
+    """Reads the processor time of the thread that calls the operators; None if nothing measures it."""
 
     def of(self, planned: PlannedOperator, width: int = 1) -> OperatorContext:
         """Return a new context for an operator, of which `width` subtasks have rows."""
@@ -62,5 +64,6 @@ class OperatorContexts:
             scratch=None if self.scratch is None else f"{self.scratch}/{safe_name(planned.id)}",
             program=self.program,
             prepared=self.prepared.get(planned.id),
+            processor_ns=self.processor_ns,
             leads=(self.subtask if self.number is None else self.number) == 0,
         )

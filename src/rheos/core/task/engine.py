@@ -104,10 +104,11 @@ class SubtaskEngine:
         open_store: Callable[[str], Store],
         process: ProcessReadings = list,
         thread: ThreadTimes = lambda: None,
+        processor_ns: Callable[[], int] | None = None,
     ) -> None:
         """Create the engine. `open_store` opens the folder of a savepoint; it is called on the I/O
         executor. `process` reads the metrics of the hosting process, `thread` the processor time of the
-        stepping thread."""
+        stepping thread, and `processor_ns` the same precisely, in ns."""
         self.lifecycle = Lifecycle.RUNNING
         self._assignment = assignment
         self._attempt = assignment.attempt
@@ -136,6 +137,7 @@ class SubtaskEngine:
             scratch=assignment.scratch,
             program=plan.context,
             prepared=assignment.prepared,
+            processor_ns=processor_ns,
         )
         wiring = Wiring(
             plan=plan,

@@ -79,6 +79,7 @@ def open_slot(
     inline_bytes: int = INLINE_BYTES,
     process: ProcessReadings = list,
     thread: ThreadTimes = lambda: None,
+    processor_ns: Callable[[], int] | None = None,
     works_for: Callable[[Callable[[], OperatorId | None]], None] = lambda at_work: None,
     prepared: PreparedSlot | None = None,
 ) -> SubtaskEngine:
@@ -88,7 +89,8 @@ def open_slot(
     savepoint, and may be called on the I/O executor. `report` receives the messages for the master.
     `scratch` is a local folder of this slot alone, which need not exist yet; None if there is no disk.
     State of up to `inline_bytes` is stored in the log itself. `process` reads the metrics of the
-    hosting process, and `thread` the processor time of this thread. `works_for` is called first, with a
+    hosting process, and `thread` the processor time of this thread. `processor_ns` reads it more
+    precisely, in ns, to compare the forms of functions. `works_for` is called first, with a
     function that returns the operator for which this thread is working. `prepared` has state that was
     restored ahead; the attempt takes it.
     """
@@ -139,6 +141,7 @@ def open_slot(
         open_store=open_store,
         process=process,
         thread=thread,
+        processor_ns=processor_ns,
     )
     works_for(engine.at_work)
     try:

@@ -236,7 +236,10 @@ class OperatorTree(Generic[T]):
         operator = self._operators[index]
         if self._wait_for is not None and isinstance(operator, AsyncOperator):
             return self._emit(index, _awaited(operator, port, batch, self._wait_for))
-        return self._emit(index, operator.on_batch(port, batch))
+        time = operator.ctx.own_time
+        if time is None:
+            return self._emit(index, operator.on_batch(port, batch))
+        return self._emit(index, time.measure(lambda: operator.on_batch(port, batch)))
 
     def _emit(self, index: int, outs: Iterable[Out]) -> Work[T]:
         """Pass the operator's rows to the operators after it."""
@@ -284,7 +287,11 @@ class OperatorTree(Generic[T]):
 
     def _rise(self, index: int, timestamp_ms: int) -> Work[T]:
         self._at = index
-        return self._emit(index, self._operators[index].on_watermark(timestamp_ms))
+        operator = self._operators[index]
+        time = operator.ctx.own_time
+        if time is None:
+            return self._emit(index, operator.on_watermark(timestamp_ms))
+        return self._emit(index, time.measure(lambda: operator.on_watermark(timestamp_ms)))
 
     def next_keys(self) -> None:
         """Let the head forget its keys, all of which have ended."""

@@ -94,6 +94,7 @@ def context_of(
         state=task.limits,
         scratch=scratch,
         program=job_files.local(task.context),
+        processor_ns=time.thread_time_ns,
     )
     return contexts.of(planned, 1 if alone else max(task.parallelism, partition + 1))
 

@@ -7,6 +7,7 @@ import os
 import pickle
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -270,6 +271,7 @@ def _run_slot(
             scratch=scratch,
             process=process,
             thread=thread,
+            processor_ns=time.thread_time_ns,
             works_for=works_for,
             prepared=prepared,
         )
