@@ -1,8 +1,8 @@
 """Expressions that Arrow evaluates, with the same values as Polars: struct fields and simple masks.
 
 A call of Polars has a fixed cost for each batch, and Polars converts whole structs to read a field or
-the nulls of one. Masks consist of null tests, boolean columns, comparisons of integers or strings, and
-`&`, `|`, `~`. None of them can fail.
+the nulls of one. Masks consist of null tests, boolean columns, `&`, `|`, `~`, and comparisons or
+`is_in` of integers or strings. None of them can fail.
 
 ```python
 schema = pa.schema([("bid", pa.struct([("price", pa.int64())]))])
@@ -91,6 +91,13 @@ def _mask(tree: Tree, columns: pa.Schema) -> Mask | None:
             if op in _CONNECTIVES:
                 return _connected(op, [left, right], columns)
             return _comparison(op, left, right, columns)
+        case {
+            "Function": {
+                "input": [inner, values],
+                "function": {"Boolean": {"IsIn": {"nulls_equal": False}}},
+            }
+        }:
+            return _membership(inner, values, columns)
     path = column_path(tree, columns)
     return _reader(path) if path is not None and pa.types.is_boolean(path.type) else None
 
@@ -138,16 +145,40 @@ def _always(constant: pa.Scalar, batch: Batch) -> pa.Scalar:
     return constant
 
 
+def _membership(tree: Tree, values: Tree, columns: pa.Schema) -> Mask | None:
+    path = column_path(tree, columns)
+    found = None if path is None else _constants(values, path.type)
+    if path is None or found is None:
+        return None
+    read, known = _reader(path), found.drop_null()
+
+    def mask(batch: Batch) -> pa.Array:
+        column = read(batch)
+        is_in = pc.is_in(column, value_set=known)
+        return pc.if_else(column.is_valid(), is_in, None) if column.null_count else is_in
+
+    return mask
+
+
 def _constant(tree: Tree, kind: pa.DataType) -> pa.Scalar | None:
     """Return a constant integer or string, if its value is one of the type."""
+    found = _constants(tree, kind)
+    return found[0] if found is not None and len(found) == 1 else None
+
+
+def _constants(tree: Tree, kind: pa.DataType) -> pa.Array | None:
+    """Return constant integers or strings, or those of a constant list, as values of the type."""
     match tree:
         case {"Literal": _} | {"Cast": {"expr": {"Literal": _}}}:
             pass
         case _:
             return None
     try:
-        value = pl.select(expression_of(tree)).to_series()
-        fits = value.dtype == pl.String if kind == pa.string() else value.dtype.is_signed_integer()
-        return pa.scalar(value.item(), kind) if fits and len(value) == 1 else None
+        values = pl.select(expression_of(tree)).to_series()
+        if values.dtype == pl.List:
+            values = values.explode()
+        same = values.dtype == pl.String and kind == pa.string()
+        both = values.dtype.is_signed_integer() and pa.types.is_signed_integer(kind)
+        return pa.array(values.to_list(), kind) if same or both else None
     except (*FAILURES, pa.ArrowException, OverflowError):
         return None
