@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rheos.ops.planning.cost_model import CostModel
 from rheos.ops.planning.fitting import fit
 from rheos.ops.planning.load import hot_share, load_at, max_rate
 from tests.ops.planning.samples import CHAINS, SOURCE_US, grouping, phase
@@ -64,17 +65,28 @@ def test_network_carries_the_rows_for_other_slots() -> None:
     assert load_at(model, 4, 1000.0, None).network_bytes_per_s == pytest.approx(1000 * 24 * 3 / 4)
 
 
-def test_functions_are_compiled_only_for_large_batches() -> None:
+def compiled_source(more_us: float) -> CostModel:
+    """Return a model whose source has functions that cost `more_us` more per row by Python."""
     chains = (msgspec.structs.replace(CHAINS[0], compiled=True), CHAINS[1])
-    slow = msgspec.structs.replace(
+    by_python = msgspec.structs.replace(
         phase(2, 16_384),
         interpreted=True,
         chains=tuple(
-            msgspec.structs.replace(load, cpu_us=load.cpu_us + (load.chain == 0) * load.rows * 2.0)
+            msgspec.structs.replace(load, cpu_us=load.cpu_us + (load.chain == 0) * load.rows * more_us)
             for load in phase(2, 16_384).chains
         ),
     )
-    model = fit(grouping([*grouping().phases, slow], chains=chains))
+    return fit(grouping([*grouping().phases, by_python], chains=chains))
+
+
+def test_functions_whose_compiled_form_is_slower_are_interpreted() -> None:
+    model = compiled_source(-0.3)
+    assert not load_at(model, 2, 60_000.0, TIMEOUT_US).compiled
+    assert load_at(compiled_source(-0.03), 2, 60_000.0, TIMEOUT_US).compiled
+
+
+def test_functions_are_compiled_only_for_large_batches() -> None:
+    model = compiled_source(2.0)
     assert model.chains[0].row_us == pytest.approx(SOURCE_US, rel=0.01)
     assert model.chains[0].interpreted_us == pytest.approx(SOURCE_US + 2.0, rel=0.01)
     small, large = (load_at(model, 2, rate, TIMEOUT_US) for rate in (50_000.0, 60_000.0))

@@ -25,7 +25,7 @@ _WARM_UPS = 3
 """Number of batches that are not counted after compiled code takes over. The first ones convert the
 state, and fill caches of strings."""
 
-_MARGIN = 1.15
+MARGIN = 1.15
 """Ratio of the costs from which on compiled code is left: smaller differences do not pay for the
 change."""
 
@@ -60,7 +60,7 @@ class RowCosts:
 
     @property
     def compiled_is_slower(self) -> bool:
-        return self.compiled_ns > _MARGIN * self.interpreted_ns
+        return self.compiled_ns > MARGIN * self.interpreted_ns
 
     def __str__(self) -> str:
         return f"{self.compiled_ns:,.0f} ns against {self.interpreted_ns:,.0f} ns a row"

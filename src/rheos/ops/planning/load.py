@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import ceil, inf
 
 from rheos.core.operators.form_choice import LARGE_BATCH
+from rheos.core.operators.form_costs import MARGIN
 from rheos.core.task.config import TaskConfig
 from rheos.ops.planning.cost_model import (
     NO_PAUSES,
@@ -168,7 +169,10 @@ def _chain_work(
         per_slot = rows / _slots_of(cost.chain, slots)
         batches = rows / channel_rows(1, model.measurement.batch_rows, per_slot, timeout_us)
     sent = sum(passed[edge.id] / elements[edge.id] for edge in outputs)
-    interpreted = rows if cost.chain.compiled and rows < LARGE_BATCH * batches else 0.0
+    # Python runs small batches, and functions whose compiled form is slower.
+    is_slower = 0 < MARGIN * cost.interpreted_us < cost.row_us
+    by_python = cost.chain.compiled and (is_slower or rows < LARGE_BATCH * batches)
+    interpreted = rows if by_python else 0.0
     return ChainWork(rows - interpreted, remote * remote_share(slots), batches, sent, interpreted)
 
 
