@@ -147,7 +147,7 @@ def _always(constant: pa.Scalar, batch: Batch) -> pa.Scalar:
 
 def _membership(tree: Tree, values: Tree, columns: pa.Schema) -> Mask | None:
     path = column_path(tree, columns)
-    found = None if path is None else _constants(values, path.type)
+    found = None if path is None else _constants(values, path.type, of_list=True)
     if path is None or found is None:
         return None
     read, known = _reader(path), found.drop_null()
@@ -162,12 +162,12 @@ def _membership(tree: Tree, values: Tree, columns: pa.Schema) -> Mask | None:
 
 def _constant(tree: Tree, kind: pa.DataType) -> pa.Scalar | None:
     """Return a constant integer or string, if its value is one of the type."""
-    found = _constants(tree, kind)
+    found = _constants(tree, kind, of_list=False)
     return found[0] if found is not None and len(found) == 1 else None
 
 
-def _constants(tree: Tree, kind: pa.DataType) -> pa.Array | None:
-    """Return constant integers or strings, or those of a constant list, as values of the type."""
+def _constants(tree: Tree, kind: pa.DataType, *, of_list: bool) -> pa.Array | None:
+    """Return constant integers or strings, or those of one constant list, as values of the type."""
     match tree:
         case {"Literal": _} | {"Cast": {"expr": {"Literal": _}}}:
             pass
@@ -175,7 +175,10 @@ def _constants(tree: Tree, kind: pa.DataType) -> pa.Array | None:
             return None
     try:
         values = pl.select(expression_of(tree)).to_series()
-        if values.dtype == pl.List:
+        if of_list:
+            # Polars compares each row with another list, or with a null, or refuses the constant.
+            if values.dtype != pl.List or len(values) != 1 or values.has_nulls():
+                return None
             values = values.explode()
         same = values.dtype == pl.String and kind == pa.string()
         both = values.dtype.is_signed_integer() and pa.types.is_signed_integer(kind)
