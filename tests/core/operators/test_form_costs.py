@@ -102,8 +102,19 @@ def test_the_forms_are_compared_again_after_many_rows() -> None:
     assert all(forms[LATER_BATCHES:])
     assert function.written == 2
     function.compiled_ns = 9000
-    assert not all(function.forms(LATER_BATCHES + 20))
+    forms = function.forms(2 * LATER_BATCHES)
+    assert not any(forms[-10:])
     assert function.ctx.counters == {"compiled_slower": 2}
+
+
+def test_compiled_code_stays_if_rows_cost_more_in_both_forms() -> None:
+    function = CostlyFunction(interpreted_ns=1400, compiled_ns=1300)
+    assert all(function.forms(40)[25:])
+    function.interpreted_ns, function.compiled_ns = 2400, 2300
+    forms = function.forms(3 * LATER_BATCHES)
+    assert sum(forms) > 2 * LATER_BATCHES
+    assert all(forms[-LATER_BATCHES:])
+    assert not function.ctx.counters
 
 
 def test_small_batches_are_not_compared() -> None:

@@ -55,6 +55,9 @@ class FormChoice:
             self._costs = FormCosts(ctx.own_time, LARGE_BATCH)
         self._until_compared = 0
         """Number of rows until the costs of the running compiled code are compared."""
+        self._is_compared = False
+        """Whether the running compiled code was compared before, so that the costs of the interpreted
+        form are old."""
 
     def code(self, rows: int = 0) -> CompiledCode | None:
         """Return the code that makes the next calls; None if the interpreted form makes them. `rows` is
@@ -79,7 +82,7 @@ class FormChoice:
         elif self._work is not None and self._work.done():
             code, self._work = self._work.result(), None
             if code is not None and code.holds():
-                self._code, self._until_compared = code, 0
+                self._code, self._until_compared, self._is_compared = code, 0, False
                 if self._costs is not None:
                     self._costs.start_compiled()
         elif self._rows_left is not None and rows >= LARGE_BATCH:
@@ -92,10 +95,15 @@ class FormChoice:
         """Leave the running compiled code if the interpreted form was faster."""
         self._until_compared -= rows
         costs = None if self._costs is None or self._until_compared > 0 else self._costs.compared()
-        if costs is None:
+        if self._costs is None or costs is None:
             return
         self._until_compared = LATER_ROWS
-        if costs.compiled_is_slower:
+        was_compared, self._is_compared = self._is_compared, True
+        if costs.compiled_is_slower and was_compared:
+            # Rows may cost more in both forms by now, so the interpreted one is measured again first.
+            self._costs.forget_interpreted()
+            self.leave(again=True)
+        elif costs.compiled_is_slower:
             self.leave()
             self._rows_left = LATER_ROWS
             self._ctx.count("compiled_slower")

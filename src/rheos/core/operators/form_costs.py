@@ -84,6 +84,10 @@ class FormCosts:
         self._costs[True].clear()
         self._warm_ups = _WARM_UPS
 
+    def forget_interpreted(self) -> None:
+        """Forget the costs of interpreted code, which is measured again."""
+        self._costs[False].clear()
+
     def expect(self, rows: int, *, compiled: bool) -> None:
         """Note which form processes the next rows."""
         self._rows[compiled] += rows
