@@ -152,6 +152,11 @@ def _add_windows(new: NewSavepoint, operator: MatchedOperator[WindowSpec]) -> Ne
             "the windows of the job keep their rows for a function, and Spark keeps only aggregates",
             hint="write key_by(...).window(...).aggregate(...)",
         )
+    if spec.window.time != "event_time":
+        raise ConfigurationError(
+            "the windows of the query end by event time, and those of the job by the clock",
+            hint='leave out time="processing_time"',
+        )
     fixed = isinstance(windows, FixedWindows) and isinstance(spec.window, Tumbling | Sliding)
     of_job = SESSION_WINDOW if isinstance(windows, SessionWindows) else WINDOW if fixed else None
     if of_job != operator.rows.window:
