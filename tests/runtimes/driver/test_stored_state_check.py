@@ -23,6 +23,7 @@ from rheos.ops.control.controlled_jobs import ControlledRuntime
 from rheos.ops.control.registry import Registry
 from rheos.runtimes.continuous import runtime as continuous_runtime
 from rheos.runtimes.continuous.runtime import ContinuousRuntime
+from rheos.runtimes.driver.driver_logs import JOBS
 from rheos.runtimes.driver.stored_state_check import find_misfit
 from rheos.runtimes.host.stores import open_store
 from rheos.runtimes.job import AlertConfig, JobConfig, JobState
@@ -170,6 +171,7 @@ def test_a_job_fails_before_spark_starts_and_notifies(
     keeps: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     posted: list[dict[str, Any]] = []
 
@@ -188,6 +190,9 @@ def test_a_job_fails_before_spark_starts_and_notifies(
         job.wait()
     status = job.status()
     assert (status.state, status.failure) == (JobState.FAILED, str(refused.value))
+    assert [each.getMessage() for each in caplog.records if each.name == JOBS.name] == [
+        f"the job 'job' has failed: {status.failure}"
+    ]
     assert job.metrics().readings
     with pytest.raises(CheckpointError, match="the job has ended"):
         job.savepoint()

@@ -17,6 +17,7 @@ from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.control import ToTask
 from rheos.core.protocol.ids import Attempt
 from rheos.runtimes.driver.driven_job import MasterDrivenJob
+from rheos.runtimes.driver.driver_logs import RestartReport
 from rheos.runtimes.driver.launcher import LauncherEvent
 from rheos.runtimes.driver.master import Master
 from rheos.runtimes.host.io import InlineIo, SystemClock
@@ -50,6 +51,7 @@ class RefusedJob(MasterDrivenJob):
             )
             while not self._master.done:
                 self._master.step()
+        RestartReport().heard(self._master.status())
 
     @property
     def master(self) -> Master:
