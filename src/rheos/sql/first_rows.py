@@ -51,9 +51,7 @@ def sorted_rows(planner: Planner, node: exp.Expr) -> PlanNode:
     ProgramError or SchemaError."""
     rows, names = _rows_of(planner, node)
     terms = [each.copy() for each in rows.terms]
-    values = [
-        exp.alias_(each.this.copy(), f"{_TERM}{place}", quoted=True) for place, each in enumerate(terms)
-    ]
+    values = [_named(each.this, f"{_TERM}{place}") for place, each in enumerate(terms)]
     plan = rows.query(rows.select(*names, *values))
     compiler = Compiler(planner.sql, NameScope(planner.sql, SqlRelation.of(plan, None).tables))
     for value, each in zip(values, terms, strict=True):
@@ -211,9 +209,14 @@ def _with_hidden(within: exp.Expr, terms: Sequence[exp.Ordered]) -> set[str]:
         name = added.setdefault(_spelled(each), f" order {len(added)}")
         if name not in hidden:
             hidden.add(name)
-            within.append("expressions", exp.alias_(each.this.copy(), name, quoted=True))
+            within.append("expressions", _named(each.this, name))
         each.this.replace(exp.column(name, quoted=True))
     return hidden
+
+
+def _named(value: exp.Expr, name: str) -> exp.Alias:
+    # exp.alias_ would set the alias of a scalar subquery as if it were a table's.
+    return exp.Alias(this=value.copy(), alias=exp.to_identifier(name, quoted=True))
 
 
 def _number(planner: Planner, clause: exp.Expr) -> int:
