@@ -104,9 +104,9 @@ class Planner:
         with ORDER BY has a further column, by which the caller sorts the result (`sorted_rows`)."""
         planner = self._with_queries(node)._with_state_ttl(node)
         with_plain_clauses(self.sql, node)
-        sorts = sorts and node.args.get("order") is not None
-        node = self._without_effect(node, is_ordered=sorts or is_first_rows(node))
-        if sorts:
+        is_sorted = sorts and node.args.get("order") is not None
+        node = self._without_effect(node, is_ordered=is_sorted or is_first_rows(node))
+        if is_sorted:
             return sorted_rows(planner, node)
         if is_first_rows(node):
             return first_rows(planner, node)
@@ -121,7 +121,7 @@ class Planner:
                 return set_operation(planner, node)
             case exp.Subquery():
                 self.sql.only(node, ("this",))
-                return planner.query(node.this)
+                return planner.query(node.this, sorts=sorts)
             case exp.Values():
                 return typed_value_rows(self.sql, node)
         raise self.sql.error("this is not a query", node, "write SELECT ... FROM ...")

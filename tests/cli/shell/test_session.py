@@ -50,6 +50,7 @@ def test_rows_are_in_order(live: bool) -> None:
         f"SELECT item FROM {values} GROUP BY item ORDER BY SUM(price) DESC": ["cup", "tea", "jam"],
         f"SELECT item FROM {values} ORDER BY price DESC LIMIT 2": ["cup", "jam"],
         f"SELECT item FROM {values} ORDER BY (SELECT 1), price LIMIT 3": ["tea", "tea", "jam"],
+        f"((SELECT item FROM {values} ORDER BY price DESC))": ["cup", "jam", "tea", "tea"],
     }
     for query, expected in queries.items():
         lines = Shell(live=live).said(query)
