@@ -39,6 +39,13 @@ def is_first_rows(node: exp.Expr) -> bool:
     )
 
 
+def ordered_query(query: exp.Expr) -> exp.Expr:
+    """Return the query whose ORDER BY sorts the result, which may be in parentheses."""
+    while isinstance(query, exp.Subquery) and query.args.get("order") is None:
+        query = query.this
+    return query
+
+
 def first_rows(planner: Planner, node: exp.Expr) -> PlanNode:
     """Plan a query with LIMIT, OFFSET or DISTINCT ON. ORDER BY may use columns that SELECT leaves out.
     Raise ProgramError or SchemaError."""

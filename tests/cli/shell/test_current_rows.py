@@ -36,8 +36,9 @@ def test_upserts_replace_the_row_of_a_key() -> None:
 def test_rows_in_order_are_never_a_part_of_the_result() -> None:
     rows = pa.table({"n": [1, 2, 3], ORDER: ["c", "a", "b"]})
     assert current(None, rows) == [(2,), (3,), (1,)]
-    with pytest.raises(InputError, match="more than 2 rows"):
+    with pytest.raises(InputError, match="more than 2 rows") as caught:
         current(None, rows, most=2)
+    assert caught.value.hint == "add LIMIT, or leave out ORDER BY to see the last rows"
 
 
 def test_retractions_remove_the_row_of_a_key() -> None:

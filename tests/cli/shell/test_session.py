@@ -7,11 +7,14 @@ import json
 import threading
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
 import rheos as rh
 from rheos.cli.shell.session import ShellSession
+from rheos.runtimes.job import JobState
+from rheos.sql.first_rows import ORDER
 
 VALUES = "(VALUES ('tea', 3), ('jam', 5), ('tea', 4)) AS bids(item, price)"
 
@@ -56,6 +59,50 @@ def test_rows_are_in_order(live: bool) -> None:
         lines = Shell(live=live).said(query)
         assert [line for line in lines if line in items] == expected
         assert not any("note" in line for line in lines)
+
+
+class EndlessQuery:
+    """Handle of a query without an end, of which the test sees the first rows."""
+
+    state = JobState.RUNNING
+
+    def __init__(self, **columns: list[object]) -> None:
+        self.collected = {"result": pa.table({**columns, ORDER: ["2", "3", "1"]})}
+
+    def wait(self, timeout_s: float | None = None) -> EndlessQuery:
+        return self
+
+    status = wait
+
+    def cancel(self) -> None:
+        pass
+
+
+def shown_without_end(
+    query: str, handle: EndlessQuery, monkeypatch: pytest.MonkeyPatch, *, live: bool
+) -> list[str]:
+    monkeypatch.setattr(ShellSession, "_started", lambda session, what: handle)
+    shell = Shell(live=live)
+    shell.said("CREATE TABLE bids (n BIGINT) WITH ('connector' = 'datagen')")
+    return shell.said(query)
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_rows_of_a_query_without_an_end_are_not_sorted(
+    live: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = "(SELECT n FROM bids ORDER BY n)"
+    lines = shown_without_end(query, EndlessQuery(n=[7, 9, 8]), monkeypatch, live=live)
+    assert "ORDER BY sorts no rows: the query does not end" in lines[0]
+    assert [line.strip() for line in lines if line.strip().isdigit()] == ["7", "9", "8"]
+
+
+def test_order_by_with_limit_has_an_effect_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = "SELECT n FROM bids ORDER BY n LIMIT 3"
+    rows = EndlessQuery(n=[7, 9, 8], op=["insert"] * 3)
+    lines = shown_without_end(query, rows, monkeypatch, live=False)
+    assert sorted(lines[0].split()) == ["n", "op"]
+    assert len(lines) == 4
 
 
 def test_changes_are_applied() -> None:

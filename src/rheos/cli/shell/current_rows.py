@@ -16,8 +16,8 @@ from rheos.core.protocol.shown_rows import values_of
 from rheos.sql.first_rows import ORDER
 
 MOST_ROWS = 100_000
-"""Maximum number of rows of an updating table. An append-only query keeps this many of its last
-rows."""
+"""Maximum number of rows of an updating table, and of a sorted result. Other append-only queries keep
+this many of their last rows."""
 
 _TAKES_AWAY = ("update_before", "delete")
 
@@ -63,9 +63,13 @@ class CurrentRows:
 
     def _check_count(self) -> None:
         if self.count > self._most:
+            if self._changes is None:
+                hint = "add LIMIT, or leave out ORDER BY to see the last rows"
+            else:
+                hint = "aggregate, filter, or INSERT INTO a table"
             raise InputError(
                 f"the result has more than {self._most} rows, the maximum that the shell shows",
-                hint="aggregate, filter, or INSERT INTO a table",
+                hint=hint,
             )
 
     def _change(self, op: str, key: tuple[Any, ...], row: tuple[Any, ...]) -> None:

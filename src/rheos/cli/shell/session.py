@@ -28,7 +28,7 @@ from rheos.runtimes.host.interruptible_waits import thread_ended
 from rheos.runtimes.job import JobState, JobStatus
 from rheos.runtimes.job_handle import JobHandle
 from rheos.sql.dialect import parse
-from rheos.sql.first_rows import ORDER
+from rheos.sql.first_rows import ORDER, is_first_rows, ordered_query
 from rheos.sql.session import SqlSession
 from rheos.sql.text import SqlText
 
@@ -47,7 +47,7 @@ _OTHER_JOBS = 4
 """Number of jobs for which the shell's Spark master has slots."""
 _STARTS_WITHIN_S = 10
 _RESULT = "result"
-_UNSORTED = "ORDER BY sorts no rows: the query does not end, and its rows are printed as they arrive"
+_UNSORTED = "ORDER BY sorts no rows: the query does not end, and its rows are shown as they arrive"
 
 
 @dataclass
@@ -185,16 +185,20 @@ class ShellSession:
             say(f"rows of {read.moment}", error=True)
         stream = self._sql.stream(sql, statement)
         stream.collect(_RESULT)
-        rows = CurrentRows(stream.schema.names, stream._type.changes)
+        names, changes = stream.schema.names, stream._type.changes
         endless = bool(unbounded_sources(self._env._program.graph()))
+        if ORDER in names and endless and (changes is None or not self._live):
+            names = [name for name in names if name != ORDER]
+            query = ordered_query(statement)
+            if not is_first_rows(query):
+                self._sql.note(sql, query.args["order"], _UNSORTED)
+        rows = CurrentRows(names, changes)
         handle = self._started("query")
         try:
             if self._live:
                 self._look_on(handle, rows)
             elif endless:
-                if ORDER in stream.schema.names:
-                    self._sql.note(sql, statement.args["order"], _UNSORTED)
-                self._follow(handle, [name for name in stream.schema.names if name != ORDER])
+                self._follow(handle, names)
             else:
                 rows.add(handle.wait().collected[_RESULT])
         except BaseException as error:
