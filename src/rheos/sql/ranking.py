@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from rheos.api.time_to_live import TimeToLive
 from rheos.core.aggregates.count import Count
+from rheos.core.errors import ProgramError
 from rheos.core.graph.changelog import Changes
 from rheos.core.graph.row_functions import of_columns
 from rheos.core.graph.windows import Window
@@ -232,8 +233,10 @@ class OrderTerm:
         return OrderTerm(compiler.compile(node.this), desc, first != desc)
 
     @property
-    def is_nested(self) -> bool:
-        return isinstance(self.value.type, pl.List | pl.Struct) and is_ordered(self.value.type)
+    def has_key(self) -> bool:
+        """Whether `order_key` maps the values, which are bytes, lists or structs, to strings."""
+        kind = self.value.type
+        return isinstance(kind, pl.Binary | pl.List | pl.Struct) and is_ordered(kind)
 
     def number(self) -> pl.Expr | None:
         """Return integers in the same order; None if there is no such mapping."""
@@ -257,11 +260,18 @@ def sorted_by(sql: SqlText, orders: Sequence[OrderTerm]) -> pl.Expr:
     if types.is_floating(kind):
         least = float("-inf") if first.null_is_least else float("inf")
         return value.cast(types.DOUBLE).fill_nan(float("inf")).fill_null(least)
-    if kind == types.TEXT or first.is_nested:
+    if kind == types.TEXT or first.has_key:
         text = value if kind == types.TEXT else order_key(value, kind)
         return (pl.lit("x") + text).fill_null("" if first.null_is_least else "y")
-    raise sql.error(
-        f"rows cannot be ordered by {types.name(kind)}", first.value.node, "CAST it to DOUBLE"
+    raise _without_order(sql, first)
+
+
+def _without_order(sql: SqlText, order: OrderTerm) -> ProgramError:
+    kind = order.value.type
+    return sql.error(
+        f"rows cannot be ordered by {types.name(kind)}",
+        order.value.node,
+        "order by a part of the value, or CAST it to another type",
     )
 
 
@@ -290,15 +300,13 @@ def _as_text(sql: SqlText, order: OrderTerm, *, flipped: bool) -> pl.Expr:
     if number is None and types.is_floating(kind):
         bits = of_columns(_ordered_bits, [order.value.expr], types.BIGINT)
         number = bits.fill_null(-(1 << 63) if order.null_is_least else (1 << 63) - 1)
-    if number is None and (kind == types.TEXT or order.is_nested):
+    if number is None and (kind == types.TEXT or order.has_key):
         # A digit of a byte's value sorts between both ends.
         text = pl.lit("1") + order_key(order.value.expr, kind)
         text = text.fill_null("0" if order.null_is_least else "2")
         return text.str.replace_many([*_ALPHABET], [*_REVERSED]) if flipped else text
     if number is None:
-        raise sql.error(
-            f"rows cannot be ordered by {types.name(kind)}", order.value.node, "CAST it to DOUBLE"
-        )
+        raise _without_order(sql, order)
     return text_of_number(number, flipped=flipped)
 
 

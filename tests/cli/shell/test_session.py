@@ -54,11 +54,19 @@ def test_rows_are_in_order(live: bool) -> None:
         f"SELECT item FROM {values} ORDER BY price DESC LIMIT 2": ["cup", "jam"],
         f"SELECT item FROM {values} ORDER BY (SELECT 1), price LIMIT 3": ["tea", "tea", "jam"],
         f"((SELECT item FROM {values} ORDER BY price DESC))": ["cup", "jam", "tea", "tea"],
+        f"SELECT item FROM {values} ORDER BY CAST(item AS BINARY) DESC": ["tea", "tea", "jam", "cup"],
+        f"SELECT item FROM {values} ORDER BY CAST(item AS BINARY) LIMIT 2": ["cup", "jam"],
     }
     for query, expected in queries.items():
         lines = Shell(live=live).said(query)
         assert [line for line in lines if line in items] == expected
         assert not any("note" in line for line in lines)
+
+
+def test_rows_cannot_be_in_the_order_of_maps() -> None:
+    with pytest.raises(rh.ProgramError, match="cannot be ordered by MAP") as caught:
+        Shell().said(f"SELECT item FROM {VALUES} ORDER BY MAP(item, price)")
+    assert caught.value.hint == "order by a part of the value, or CAST it to another type"
 
 
 class EndlessQuery:
