@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -31,6 +32,10 @@ WINDOWS = {
     "cumulating": rh.Cumulating("90ms", step="30ms", time="processing_time"),
     "session": rh.Session("50ms", time="processing_time"),
     "of a zone": rh.Tumbling("1h", zone="Europe/Berlin", time="processing_time"),
+}
+ZONED = {
+    "hops of a zone": rh.Sliding("3h", every="1h", zone="Europe/Berlin", time="processing_time"),
+    "steps of a zone": rh.Cumulating("1d", step="1h", zone="Europe/Berlin", time="processing_time"),
 }
 AGGREGATES: Mapping[str, Any] = {
     "n": rh.agg.count(),
@@ -247,20 +252,50 @@ def test_rows_are_not_late_if_the_clock_goes_back() -> None:
     assert bench.count("late") == 0
 
 
-def test_open_windows_are_counted_when_the_input_ends() -> None:
-    bench = ClockBench.of(WINDOWS["sliding"])
-    bench.clock.ms = 1000
-    bench.give("aab")
-    bench.clock.ms = 1010
-    bench.give("ac")
-    # Windows begin each 30 ms, and those of 920 to 1010 ms contain the rows of 1000 ms.
-    ends: dict[str, set[int]] = {key: set() for key in "abc"}
-    for ms, keys in ((1000, "ab"), (1010, "ac")):
-        for key in keys:
-            ends[key] |= {end for end in range(10, 2000, 30) if end - 100 <= ms < end}
-    assert [row for each in bench.subtasks for row in bench.collect(each.on_end())] == []
-    assert bench.count("dropped_processing_timers") == sum(map(len, ends.values()))
-    assert bench.subtasks[0].next_processing_time_ms() is None
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from([*sorted(WINDOWS), "hops of a zone", "steps of a zone"]),
+    st.lists(
+        st.tuples(st.text("abc", min_size=1, max_size=4), st.integers(0, 60), st.booleans()),
+        min_size=1,
+        max_size=10,
+    ),
+)
+def test_open_windows_are_counted_when_the_input_ends(name: str, steps: Sequence[Any]) -> None:
+    window, unit = WINDOWS.get(name) or ZONED[name], 60_000 if "zone" in name else 1
+    ended, fired = ClockBench.of(window), ClockBench.of(window)
+    for bench in (ended, fired):
+        # Shortly before the clocks of Berlin go forward from 02:00 to 03:00.
+        bench.clock.ms = 1_774_743_600_000
+        for keys, after, is_restarted in steps:
+            bench.give(keys)
+            bench.clock.ms += after * unit
+            bench.wake()
+            if is_restarted:
+                bench.restart(1)
+    fired.wake()
+    open_windows = -len(fired.out)
+    fired.clock.ms += 40 * 3_600_000
+    fired.wake()
+    open_windows += len(fired.out)
+    [operator] = ended.subtasks
+    assert ended.collect(operator.on_end()) == []
+    assert ended.count("dropped_processing_timers") == open_windows
+    assert operator.next_processing_time_ms() is None
+
+
+def test_open_windows_are_counted_without_pairs_of_row_and_window() -> None:
+    bench = ClockBench.of(rh.Sliding("1h", every="5ms", time="processing_time"))
+    for _ in range(20):
+        bench.give("abcdefgh")
+        bench.clock.ms += 1000
+    [operator] = bench.subtasks
+    began = time.process_time()
+    assert bench.collect(operator.on_end()) == []
+    # There are more than 100 million pairs, of 160 rows of state.
+    assert time.process_time() - began < 2
+    ends_of_a_row, ends_of_a_second = 3_600_000 // 5, 1000 // 5
+    assert bench.count("dropped_processing_timers") == 8 * (ends_of_a_row + 19 * ends_of_a_second)
 
 
 # --- changes of the program -------------------------------------------------------------------------

@@ -196,7 +196,7 @@ class CalendarWindows(FixedWindows):
         at = np.searchsorted(bounds, ts, side="right") - 1
         return ends[0] + at, bounds[at], bounds[at + 1]
 
-    def due(self, slices: Ints, valids: Ints, above: int, upto: int) -> tuple[Ints, Ints]:
+    def due(self, slices: Ints, valids: Ints, above: IntOrInts, upto: int) -> tuple[Ints, Ints]:
         if self.width == 1:
             return valids, ((valids > above) & (valids <= upto)).astype(np.int64)
         last_step = self._last(self.steps.numbers(slices))

@@ -112,9 +112,9 @@ class FixedWindows(Windows):
     window = (END,)
 
     @abstractmethod
-    def due(self, slices: Ints, valids: Ints, above: int, upto: int) -> tuple[Ints, Ints]:
+    def due(self, slices: Ints, valids: Ints, above: IntOrInts, upto: int) -> tuple[Ints, Ints]:
         """Return, for each pane, its first window end after `above`, and the number of its window ends
-        up to `upto`."""
+        up to `upto`. `above` may be an array, with an element for each pane."""
 
     @abstractmethod
     def ends(self, first: Ints, count: Ints) -> tuple[Ints, Ints]:

@@ -107,7 +107,7 @@ class CumulatingWindows(FixedWindows):
         panes = slices[taken], valids[taken]
         return PaneAssignment(panes, taken, late, purged=int((late & ~by_itself).sum()))
 
-    def due(self, slices: Ints, valids: Ints, above: int, upto: int) -> tuple[Ints, Ints]:
+    def due(self, slices: Ints, valids: Ints, above: IntOrInts, upto: int) -> tuple[Ints, Ints]:
         # Values are clipped before they are subtracted: see the grid.
         first = valids + -(-(np.maximum(valids, above + 1) - valids) // self.step) * self.step
         last = np.minimum(self.last_end(slices), upto)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -10,7 +10,7 @@ import polars as pl
 from rheos.core.operators.window.contract import FixedWindows, Ints, progressions
 from rheos.core.operators.window.pane_columns import END, PANE
 from rheos.core.operators.window.panes import MemoryBudget, PaneStore
-from rheos.core.state.pane_segments import Merge, Segment, panes_of
+from rheos.core.state.pane_segments import Merge, Segment, cut, panes_of
 
 
 class FixedPanes(PaneStore):
@@ -86,6 +86,17 @@ class FixedPanes(PaneStore):
             columns = [column for column in rows.columns if column not in PANE]
             frames.append(rows[columns].hstack([pl.Series(END, end_of_row)]))
         return frames
+
+    def whole_keys(self) -> Iterator[pl.DataFrame]:
+        """Yield keys and panes of all rows, in parts that fit into memory. A part has all rows of its
+        keys."""
+        parts = 1
+        if any(not isinstance(segment.rows, pl.DataFrame) for segment in self):
+            parts = self._memory.parts(sum(segment.size_bytes for segment in self), self.height)
+        for places in cut(self._memory.places, parts):
+            rows = [segment.read(0, len(segment.firsts), self._keys, places) for segment in self]
+            if rows:
+                yield pl.concat([frame.select(*self._keys, *PANE) for frame in rows])
 
     def purge(self, last_end: int) -> None:
         """Drop the panes that no window ending after `last_end` contains."""

@@ -11,7 +11,7 @@ import polars as pl
 
 from rheos.core.operators.window.contract import FixedWindows, Ints
 from rheos.core.operators.window.fixed_panes import FixedPanes
-from rheos.core.operators.window.pane_columns import END, SLICE, VALID
+from rheos.core.operators.window.pane_columns import END, PANE, SLICE, VALID
 from rheos.core.operators.window.panes import PaneStore
 from rheos.core.operators.window.trigger import Firing, FiringRule
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
@@ -22,6 +22,8 @@ GATHERED_ROWS = 1 << 16
 
 _PAIRS = 1 << 20
 """Maximum pairs of pane and window that are processed at once."""
+
+_BEFORE = "slice_before"
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,27 @@ class FixedTrigger(FiringRule):
         among = np.unique(ends)
         for first_end, last_end in self._due(int(among[0]) - 1, int(among[-1]), among):
             yield from self._parts(first_end, last_end, only)
+
+    def count_windows(self, above: int) -> int:
+        # A key's next slice is also in the windows of the slice before it that end later than its
+        # start. So only the ends after the last one of the slice before are further windows.
+        slices, valids, _ = self._index.panes()
+        if not len(slices):
+            return 0
+        order = np.lexsort((valids, slices))
+        slices, valids = slices[order], valids[order]
+        lows = np.append(above, np.maximum(self._windows.last_end(slices[:-1]), above))
+        ends, _ = self._windows.ends(*self._windows.due(slices, valids, lows, MAX_TIMESTAMP_MS))
+        count = 0
+        for rows in self._index.whole_keys():
+            rows = rows.sort(PANE).with_columns(pl.col(SLICE).shift(1).over(self._keys).alias(_BEFORE))
+            own, before = rows[SLICE].to_numpy(), rows[_BEFORE]
+            counted = self._windows.last_end(before.fill_null(0).to_numpy())
+            lows = np.where(before.is_null(), above, np.maximum(counted, above))
+            lows = np.maximum(lows, rows[VALID].to_numpy() - 1)
+            stops = np.searchsorted(ends, self._windows.last_end(own), side="right")
+            count += int(np.maximum(stops - np.searchsorted(ends, lows, side="right"), 0).sum())
+        return count
 
     def next_end(self, above: int) -> int | None:
         slices, valids, _ = self._index.panes()

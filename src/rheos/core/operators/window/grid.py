@@ -72,7 +72,7 @@ class WindowGrid(FixedWindows):
         `first_end`."""
         return (slice_start - self.offset) // self.slide * self.slide + (self.offset + self.size)
 
-    def due(self, slices: Ints, valids: Ints, above: int, upto: int) -> tuple[Ints, Ints]:
+    def due(self, slices: Ints, valids: Ints, above: IntOrInts, upto: int) -> tuple[Ints, Ints]:
         # Values are clipped before they are subtracted. A watermark at either end of time fits int64,
         # but its distance to a timestamp may not.
         first = valids + -(-(np.maximum(valids, above + 1) - valids) // self.slide) * self.slide

@@ -22,6 +22,7 @@ from rheos.core.operators.window.merging_panes import EVER, MergingPanes
 from rheos.core.operators.window.pane_columns import END, FIRST, MERGING_PANE, OPEN_FROM, OPEN_TO, START
 from rheos.core.operators.window.panes import PaneStore
 from rheos.core.operators.window.trigger import Firing, FiringRule
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
 
 _WINDOW_OF = {END: END, START: START}
 _PANE_OF = {END: OPEN_TO, OPEN_FROM: OPEN_FROM, START: FIRST}
@@ -152,6 +153,14 @@ class MergingTrigger(FiringRule):
         over &= found.ends <= fired_through
         if over.any():
             yield MergingFiring(found, over, self._index, None)
+
+    def count_windows(self, above: int) -> int:
+        count = 0
+        for places in self._parts():
+            found = self._due([self._index], above, MAX_TIMESTAMP_MS, places)
+            if found is not None:
+                count += int((found.ends > above).sum())
+        return count
 
     def next_end(self, above: int) -> int | None:
         return self._index.next_end(above)

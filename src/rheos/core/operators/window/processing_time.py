@@ -36,7 +36,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from rheos.core.errors import ProgramError
@@ -46,7 +45,7 @@ from rheos.core.operators.window.base import WindowOperator
 from rheos.core.operators.window.contract import PaneAssignment
 from rheos.core.operators.window.operator import WindowAggregateOperator
 from rheos.core.operators.window.process import WindowProcessOperator
-from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, Batch
+from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
 
 if TYPE_CHECKING:
     from rheos.core.operators.window.spec import WindowSpec
@@ -137,11 +136,7 @@ class ProcessingTimeWindowOperator(WindowOperator):
         yield from super().on_end()
         self._absorb_waiting()
         self._wake_ms = None
-        of_windows = [*self._keys, *self._windows.window]
-        trigger, open_windows = self._family.trigger, 0
-        for firing in trigger.passed(self._progress.watermark + 1, MAX_TIMESTAMP_MS):
-            frames = [frame.select(of_windows) for frame in firing.rows_of(self._index)]
-            open_windows += pl.concat(frames).n_unique() if frames else 0
+        open_windows = self._family.trigger.count_windows(self._progress.watermark + 1)
         if open_windows:
             self.ctx.count("dropped_processing_timers", open_windows)
 

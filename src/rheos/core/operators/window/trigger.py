@@ -41,6 +41,10 @@ class FiringRule(ABC):
         already fired: those up to the end `fired_through`."""
 
     @abstractmethod
+    def count_windows(self, above: int) -> int:
+        """Return the number of windows of all keys that have rows and end after `above`."""
+
+    @abstractmethod
     def next_end(self, above: int) -> int | None:
         """Return the earliest time after `above` at which a pane is due; None if no pane is. A merging
         window may have grown since, and end later."""
