@@ -82,6 +82,7 @@ def _rows_of(planner: Planner, node: exp.Expr) -> tuple[_OrderedRows, list[exp.C
     hidden = _with_hidden(within, [*keys, *terms])
     plan = planner.query(within)
     names = [exp.column(each.name, quoted=True) for each in plan.columns if each.name not in hidden]
+    terms = _all_columns(terms, names)
     for each in [*keys, *terms]:
         _of_result(planner, each, names)
     rows = _OrderedRows(planner, plan, terms)
@@ -240,6 +241,18 @@ def _number(planner: Planner, clause: exp.Expr) -> int:
             f"write {clause.key.upper()} 10",
         )
     return int(found)
+
+
+def _all_columns(terms: list[exp.Ordered], names: Sequence[exp.Column]) -> list[exp.Ordered]:
+    """Return the terms of ORDER BY ALL: the columns of the result, or the one that has this name."""
+    if len(terms) != 1 or not isinstance(terms[0].this, exp.Var) or terms[0].name.casefold() != "all":
+        return terms
+    found = []
+    for name in [each for each in names if each.name.casefold() == "all"] or names:
+        term = terms[0].copy()
+        term.set("this", name.copy())
+        found.append(term)
+    return found
 
 
 def _of_result(planner: Planner, each: exp.Ordered, names: list[exp.Column]) -> None:

@@ -56,6 +56,7 @@ def test_rows_are_in_order(live: bool) -> None:
         f"((SELECT item FROM {values} ORDER BY price DESC))": ["cup", "jam", "tea", "tea"],
         f"SELECT item FROM {values} ORDER BY CAST(item AS BINARY) DESC": ["tea", "tea", "jam", "cup"],
         f"SELECT item FROM {values} ORDER BY CAST(item AS BINARY) LIMIT 2": ["cup", "jam"],
+        f"SELECT item FROM {values} ORDER BY ALL DESC LIMIT 3": ["tea", "tea", "jam"],
     }
     for query, expected in queries.items():
         lines = Shell(live=live).said(query)
