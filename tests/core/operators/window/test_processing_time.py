@@ -187,7 +187,8 @@ def results(rows: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
     st.lists(
         st.tuples(
             st.text("abcdefgh", min_size=1, max_size=8),
-            st.integers(0, 120),
+            # Multiples of the minimum time between wake-ups, which each subtask has for itself.
+            st.integers(0, 24).map(lambda rests: 5 * rests),
             st.sampled_from([None, 1, 2, 3]),
             st.booleans(),
         ),
@@ -228,6 +229,32 @@ def test_a_window_fires_once_when_its_last_ms_is_over() -> None:
     bench.give("a")
     bench.clock.ms = 200
     assert results(bench.wake()) == [("a", 100, 200, 1, 0)]
+
+
+def test_windows_that_end_shortly_after_others_fire_together() -> None:
+    bench = ClockBench.of(WINDOWS["session"])
+    fired = []
+    for ms in range(80):
+        bench.clock.ms = ms
+        if ms < 20:
+            bench.give(chr(ord("a") + ms))
+        if came := bench.wake():
+            fired.append((ms, len(came)))
+    assert fired == [(50, 1), (55, 5), (60, 5), (65, 5), (70, 4)]
+
+
+def test_a_row_after_the_end_of_a_window_that_has_not_fired_is_not_in_it() -> None:
+    bench = ClockBench.of(WINDOWS["session"])
+    for ms, key in enumerate("ab"):
+        bench.clock.ms = ms
+        bench.give(key)
+    bench.clock.ms = 50
+    assert results(bench.wake()) == [("a", 0, 50, 1, 0)]
+    bench.clock.ms = 52
+    assert bench.wake() == []
+    bench.give("b")
+    bench.clock.ms = 200
+    assert results(bench.wake()) == [("b", 1, 51, 1, 0), ("b", 52, 102, 1, 0)]
 
 
 def test_windows_that_ended_while_the_job_was_down_fire_at_once() -> None:

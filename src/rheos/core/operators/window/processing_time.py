@@ -5,7 +5,7 @@ time, so they share their panes. The clock of the operator never goes back, so n
 
     time of a row        the clock, but later than all windows that have fired
     watermark            the clock - 1: all rows of earlier times have arrived
-    next wake-up         the earliest end of a window
+    next wake-up         the earliest end of a window, but at least 5 ms after the last wake-up
 
 A restored operator wakes up at once if the clock has passed the end of a window in the meantime.
 
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 
 _ARRIVALS_BITS = 20
 """Bits of an arrival number after its clock time in ms: it distinguishes rows of one ms."""
+_REST_MS = 5
+"""Minimum time between wake-ups. Each costs about as much as thousands of rows, and sessions of many
+keys end in every ms."""
 
 
 def refuse_bounded(time: Time | None) -> None:
@@ -80,7 +83,7 @@ class ProcessingTimeWindowOperator(WindowOperator):
         super().__init__(replace(ctx, ports=(arrival_port(port),)), spec)
         self._numbers_rows = TS not in port.schema.names
         self._wake_ms: int | None = None
-        """Time of the next wake-up: at or before the end of each window that has not fired."""
+        """Time of the next wake-up, which fires all windows that have ended until then."""
 
     def open(self, restored: Restored) -> None:
         super().open(restored)
@@ -124,7 +127,8 @@ class ProcessingTimeWindowOperator(WindowOperator):
     def on_processing_time(self, now_ms: int) -> Iterator[Out]:
         if self._wake_ms is not None and self._wake_ms <= now_ms:
             yield from self._advance(now_ms - 1)
-            self._wake_ms = self._next_end(self._progress.watermark + 1)
+            end = self._next_end(self._progress.watermark + 1)
+            self._wake_ms = None if end is None else max(end, now_ms + _REST_MS)
 
     def _next_end(self, above: int) -> int | None:
         """Return the earliest end after `above` of a window with rows; None if no window has rows."""
