@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rheos as rh
+from tests.sql.compare import counted, found_by_rheos
 from tests.sql.data import registered
 from tests.sql.test_errors import place
 
@@ -101,6 +102,17 @@ def test_a_scalar_subquery_fails_on_a_second_row() -> None:
     env.sql(query, state_ttl="forever").collect("rows")
     with pytest.raises(rh.RheosError, match="returned several rows; aggregate it"):
         env.execute("several rows")
+
+
+def test_a_scalar_subquery_may_be_a_whole_column() -> None:
+    queries = {
+        "another subquery's": "SELECT n FROM numbers WHERE n = (SELECT (SELECT 2))",
+        "a grouped query's": "SELECT EXPLODE(ARRAY(1, 2)) AS e, SUM(n) AS s, (SELECT 7) AS seven "
+        "FROM numbers WHERE n < 3 GROUP BY n > 9",
+    }
+    found = found_by_rheos(queries)
+    assert found["another subquery's"] == counted([(2,)])
+    assert found["a grouped query's"] == counted([(1, 3, 7), (2, 3, 7)])
 
 
 def test_order_by_without_limit_has_no_effect_but_a_note(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from rheos.sql.generated_columns import names_of_item
 from rheos.sql.plan import PlanNode, SqlColumn, projected
 from rheos.sql.ranking import WITH_TIES, OrderTerm, ascending_by
 from rheos.sql.scope import NameScope, SqlRelation
+from rheos.sql.text import with_alias
 
 if TYPE_CHECKING:
     from rheos.sql.query import Planner
@@ -58,7 +59,7 @@ def sorted_rows(planner: Planner, node: exp.Expr) -> PlanNode:
     ProgramError or SchemaError."""
     rows, names = _rows_of(planner, node)
     terms = [each.copy() for each in rows.terms]
-    values = [_named(each.this, f"{_TERM}{place}") for place, each in enumerate(terms)]
+    values = [with_alias(each.this, f"{_TERM}{place}") for place, each in enumerate(terms)]
     plan = rows.query(rows.select(*names, *values))
     compiler = Compiler(planner.sql, NameScope(planner.sql, SqlRelation.of(plan, None).tables))
     for value, each in zip(values, terms, strict=True):
@@ -217,14 +218,9 @@ def _with_hidden(within: exp.Expr, terms: Sequence[exp.Ordered]) -> set[str]:
         name = added.setdefault(_spelled(each), f" order {len(added)}")
         if name not in hidden:
             hidden.add(name)
-            within.append("expressions", _named(each.this, name))
+            within.append("expressions", with_alias(each.this, name))
         each.this.replace(exp.column(name, quoted=True))
     return hidden
-
-
-def _named(value: exp.Expr, name: str) -> exp.Alias:
-    # exp.alias_ would set the alias of a scalar subquery as if it were a table's.
-    return exp.Alias(this=value.copy(), alias=exp.to_identifier(name, quoted=True))
 
 
 def _number(planner: Planner, clause: exp.Expr) -> int:

@@ -26,7 +26,7 @@ from rheos.sql.grouping import is_grouped
 from rheos.sql.laterals import exploded
 from rheos.sql.plan import PlanNode, SqlColumn, projected, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
-from rheos.sql.text import SqlText, as_sql, kind
+from rheos.sql.text import SqlText, as_sql, kind, with_alias
 
 if TYPE_CHECKING:
     from rheos.sql.query import Planner
@@ -117,7 +117,7 @@ class _GeneratedColumns:
         if not (isinstance(value, exp.Anonymous) and is_generator(value)):
             if next(generators_in(item), None) is None:
                 return [item]
-            made = item if names else exp.alias_(item.copy(), as_sql(item), quoted=True)
+            made = item if names else with_alias(item, as_sql(item))
             self.replace_calls(made)
             return [made]
         rows = self._found[as_sql(value)]
@@ -204,7 +204,7 @@ def generated_after_groups(planner: Planner, node: exp.Select) -> PlanNode:
         if part.find(exp.Column, exp.AggFunc, exp.Window) is None:
             return part
         name = f" argument {len(hidden)}"
-        hidden.append(exp.alias_(part.copy(), name, quoted=True))
+        hidden.append(with_alias(part, name))
         column = exp.column(exp.to_identifier(name, quoted=True))
         column.this.meta.update(part.meta)
         return column
@@ -221,7 +221,7 @@ def generated_after_groups(planner: Planner, node: exp.Select) -> PlanNode:
             outer.append(lifted(item.copy()))
             continue
         name = item.alias_or_name or as_sql(item)
-        shown.append(exp.alias_(_plain(item).copy(), name, quoted=True))
+        shown.append(with_alias(_plain(item), name))
         outer.append(exp.column(exp.to_identifier(name, quoted=True)))
     within.set("expressions", [*shown, *hidden])
     plan = planner.query(within)

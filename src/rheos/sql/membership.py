@@ -28,7 +28,7 @@ from rheos.sql.joined_plans import AllRows, JoinKeys, JoinPlan
 from rheos.sql.joins import kept_for, plain, retractions_of
 from rheos.sql.plan import PlanNode, SqlColumn, may_be_null, projected, rekeyed, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
-from rheos.sql.text import as_sql
+from rheos.sql.text import as_sql, with_alias
 
 if TYPE_CHECKING:
     from rheos.sql.query import Planner
@@ -278,7 +278,7 @@ def _names(count: int, plan: PlanNode) -> tuple[str, ...]:
 def selecting(query: exp.Expr, values: Sequence[exp.Expr], keys: list[exp.Expr]) -> exp.Expr:
     """Return the query with these columns; a query that is not a SELECT becomes a subquery. `keys` are
     added to its GROUP BY."""
-    named = [exp.alias_(each.copy(), f"value {n}", quoted=True) for n, each in enumerate(values, 1)]
+    named = [with_alias(each, f"value {n}") for n, each in enumerate(values, 1)]
     if isinstance(query, exp.Select) and (not is_grouped(query) or keys):
         made = query.copy()
         made.set("expressions", named)

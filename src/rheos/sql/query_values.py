@@ -25,7 +25,7 @@ from rheos.sql.joined_plans import AllRows, JoinKeys, JoinPlan
 from rheos.sql.joins import kept_for, plain, retractions_of
 from rheos.sql.plan import PlanNode, Project, SqlColumn, projected, rekeyed, with_keys
 from rheos.sql.scope import NameScope
-from rheos.sql.text import SqlText, as_sql
+from rheos.sql.text import SqlText, as_sql, with_alias
 
 if TYPE_CHECKING:
     from rheos.sql.query import Planner
@@ -117,7 +117,7 @@ def _aggregate(planner: Planner, found: Correlation) -> tuple[QueryValue, exp.Ex
     if (having := query.args.get("having")) is not None:
         item = exp.Case(ifs=[exp.If(this=having.this.copy(), true=item.copy())])
         query.set("having", None)
-    query.set("expressions", [exp.alias_(item.copy(), "value", quoted=True), *_keys(found)])
+    query.set("expressions", [with_alias(item, "value"), *_keys(found)])
     with_group_keys(query, [there for _, there in found.pairs])
     plan = planner.query(query)
     return QueryValue(plan, pl.col(plan.columns[0].name), None), item
@@ -146,7 +146,7 @@ def single_value(planner: Planner, found: Correlation, node: exp.Subquery) -> Qu
                 "write an aggregate, such as MAX(price) or MAX_BY(price, at)",
             )
         item = query.expressions[0].unalias()
-        query.set("expressions", [exp.alias_(item.copy(), "value", quoted=True), *_keys(found)])
+        query.set("expressions", [with_alias(item, "value"), *_keys(found)])
         if is_grouped(query):
             with_group_keys(query, [there for _, there in found.pairs])
         rows = query.subquery("found")

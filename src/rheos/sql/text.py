@@ -223,6 +223,12 @@ def as_sql(node: exp.Expr) -> str:
         return repr(node)  # A call whose arguments are not those that sqlglot expects.
 
 
+def with_alias(value: exp.Expr, name: str) -> exp.Alias:
+    """Return a copy of a value as a column of SELECT with this name."""
+    # exp.alias_ would set the alias of a scalar subquery as if it were a table's.
+    return exp.Alias(this=value.copy(), alias=exp.to_identifier(name, quoted=True))
+
+
 def kind(node: exp.Expr) -> str:
     """Return the kind of a node in SQL's words."""
     if isinstance(node, exp.Func) and not isinstance(node, exp.Cast | exp.Case | exp.If):
