@@ -291,7 +291,8 @@ def _operator(
 
 _KEEP_TRIGGER = (
     "to keep the state of windows with a trigger, keep their trigger, such as "
-    ".trigger(rh.triggers.processing_time())"
+    ".trigger(rh.triggers.processing_time()); SQL has no triggers, so there the windows can only start "
+    "empty, with --allow-dropped"
 )
 
 

@@ -366,6 +366,15 @@ def test_state_of_a_trigger_is_refused_with_the_way_to_keep_it(function: bool) -
     assert refusals(compare(before, before, {}), allow_dropped=False) is None
 
 
+def test_state_of_a_trigger_may_be_dropped_as_the_hint_for_sql_says() -> None:
+    window = WINDOWS["session"]
+    changes = list(compare(states(window, rh.triggers.processing_time()), states(window), {}))
+    error = refusals(changes, allow_dropped=False)
+    assert error is not None
+    assert "SQL has no triggers, so there the windows can only start empty" in str(error.hint)
+    assert refusals(changes, allow_dropped=True) is None
+
+
 def test_rows_keep_the_order_of_their_arrival_after_a_restart() -> None:
     steps = [(GIVEN, [("a", 0), ("a", 2)]), (RESTART, None), (GIVEN, [("a", 1)]), (CLOCK, 20)]
     [*_, [aggregates, functions]] = outputs(WINDOWS["tumbling"], None, steps, event_time=False)
