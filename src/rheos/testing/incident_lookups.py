@@ -16,6 +16,7 @@ from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import Batch
 from rheos.ops.debugging.recorded_lookups import LookupAnswer
+from rheos.testing.incident_timeline import spelled_values
 from rheos.testing.notation import row_of, shown_row_of, tokens
 
 
@@ -34,7 +35,7 @@ def answer_lines(
     """
     lines = list(_lines(answers, start))
     try:
-        is_same = list(map(_text, answers_of(planned, lines, start))) == list(map(_text, answers))
+        is_same = [*map(_spelled, answers_of(planned, lines, start))] == [*map(_spelled, answers)]
     except ProgramError:
         is_same = False
     if not is_same:
@@ -95,6 +96,5 @@ def _batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> Batch:
     return pa.RecordBatch.from_pylist([dict(row) for row in rows], schema)
 
 
-def _text(answer: LookupAnswer) -> str:
-    """Return all values as Arrow writes them. NaN equals NaN."""
-    return str([column.to_string() for column in (*answer.key.columns, *answer.rows.columns)])
+def _spelled(answer: LookupAnswer) -> tuple[str, str]:
+    return spelled_values(answer.key), spelled_values(answer.rows)

@@ -217,9 +217,9 @@ def _batch(values: Mapping[str, Any], schema: pa.Schema) -> Batch:
 def _is_same(one: Delivery, other: Delivery) -> bool:
     if isinstance(one, WatermarkAdvance) or isinstance(other, WatermarkAdvance):
         return one == other
-    return one.port == other.port and _text(one.batch) == _text(other.batch)
+    return one.port == other.port and spelled_values(one.batch) == spelled_values(other.batch)
 
 
-def _text(batch: Batch) -> str:
+def spelled_values(batch: Batch) -> str:
     """Return all values as Arrow writes them. NaN equals NaN."""
     return str([column.to_string() for column in batch.columns])
