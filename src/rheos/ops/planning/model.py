@@ -154,7 +154,7 @@ def plan_with(model: CostModel, target: PlanTarget, slots: int) -> CapacityPlan:
             checkpoint_store_bytes=ExpectedRange(stored * shrinks, stored * grows),
             checkpoint_bytes_per_s=sizes.written.times(per_s).times(shrinks, grows),
         ),
-        doubts=tuple(doubts_of(model, target, load)),
+        doubts=tuple(doubts_of(model, target, load, latency)),
     )
 
 
@@ -185,10 +185,9 @@ def state_bytes(measurement: Measurement, target: PlanTarget) -> float:
     )
 
 
-def doubts_of(model: CostModel, target: PlanTarget, load: JobLoad) -> list[str]:
+def doubts_of(model: CostModel, target: PlanTarget, load: JobLoad, latency: Latency) -> list[str]:
     """Return everything that makes the plan less certain."""
     doubts = []
-    latency = latency_of(model, load, state_bytes(model.measurement, target))
     wanted_ms = target.latency_ms
     if latency.total.high == inf:
         doubts.append("the sample has no latency markers, so the latency has no upper limit")

@@ -42,6 +42,7 @@ from rheos.ops.planning.readings import (
     elapsed_s,
     heaviest_share,
     key_curves,
+    phase_of,
     source_rows,
     states_of,
     total,
@@ -292,12 +293,16 @@ def _measurement(
         sync_us_per_mb=_sync_us_per_mb(stateful.last, size / job.plan.parallelism),
     )
     waiting = worker_memory(measurement, paced) if paced else 0.0
-    state_phase = measured_phase(
-        stateful, job.plan.parallelism, config.task.batch_rows, stateful.seconds
+    state_phase = phase_of(
+        stateful.first,
+        stateful.last,
+        job.plan.parallelism,
+        config.task.batch_rows,
+        stateful.seconds,
     )
     return replaced(
         measurement,
-        state_phase=replaced(state_phase, parts=()),
+        state_phase=state_phase,
         state_error=_state_error(measurement, stateful.early, late, lifetimes),
         state_rows=source_rows(late),
         # Phases without checkpoints lack the memory for writing them.
