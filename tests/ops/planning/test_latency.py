@@ -60,7 +60,7 @@ def test_a_delay_that_was_not_measured_has_no_upper_end() -> None:
 
 
 def test_a_pause_delays_99_percent_only_if_it_is_long() -> None:
-    """Of the interval of 10 s, 1 % may be later: 100 ms."""
+    """Rows of 1 % of the interval of 10 s may be later: 100 ms."""
     slow = msgspec.structs.replace(grouping(), sync_us_per_mb=1000.0)
     none, short, long = (latency(slow, 2, 20_000.0, mb * 2e6).path_ms for mb in (0, 90, 150))
     assert short == none

@@ -1,4 +1,4 @@
-"""How sure a plan is: an interval for each quantity, derived from the sample itself. Pure.
+"""The certainty of a plan: an interval for each quantity, derived from the sample itself. Pure.
 
 The size of errors is not assumed. They are computed from four comparisons:
 

@@ -49,7 +49,7 @@ class JobLoad:
     network_bytes_per_s: float = 0.0
     """Bytes per second that leave a slot for another one, over all slots."""
     compiled: bool = False
-    """Whether batches are large enough for compiled functions, if the job has any."""
+    """Whether compiled functions run. Python runs small batches, and functions that it runs faster."""
     waking: WakingWork = NO_PAUSES
     """Pauses of the slots. A slot that works all the time has fewer."""
     waking_us: float = 0.0

@@ -19,14 +19,14 @@ from rheos.runtimes.job import JobConfig
 from rheos.runtimes.job_handle import JobHandle
 
 _EXTRA_S = 10.0
-"""Maximum time for which this phase waits for them in addition."""
+"""Maximum additional duration of a phase that waits for checkpoints."""
 _START_WITHIN_S = 120.0
 _POLL_S = 0.1
 _WARM_UP = 0.3
 """Share of a phase that is not measured, while functions are compiled and caches fill."""
 SLOW_WARM_UP_S = 2.5
-"""The same time of a phase with slow sources or compiled functions. With few batches, this takes
-longer, and so does the first call of a compiled function."""
+"""Time at the beginning of a phase with slow sources or compiled functions that is not measured. Caches
+fill more slowly with few batches, and the first call of a compiled function takes long."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,6 @@ from itertools import accumulate, zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -43,7 +42,7 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.change_rows import goes, store_row, table_columns
 from rheos.core.operators.changelog.retractions import ChangeBuffer, changes_out, row_shape
 from rheos.core.operators.changelog.row_orders import RowOrders
-from rheos.core.operators.changelog.top_rows import TopRows
+from rheos.core.operators.changelog.top_rows import Numbers, TopRows
 from rheos.core.operators.contract import (
     KeySpec,
     Operator,
@@ -67,8 +66,6 @@ from rheos.core.state.stores import ABSENT, MISSING
 
 RANK = "rank"
 _TOP, _ROWS = "top", "rows"
-
-Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ class TriggeredWindowOperator(KeyedStateOperator):
         yield from self._results.flush()
 
     def _placed(self, keys: list[Any], rows: BatchRows, ts: Any, wm: Any) -> Any:
-        # By the wall clock, no window has expired before its rows arrive.
+        # In processing time, no window expires before its rows arrive.
         by_clock = self._spec.time == "processing_time"
         passed_ms = MIN_TIMESTAMP_MS if by_clock else self._window.watermark_ms
         try:
